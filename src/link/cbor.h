@@ -1,11 +1,12 @@
 /* CBOR (RFC 8949) in the strict subset the link uses: a writer into a struct buf and a pull reader over
  * UNTRUSTED INPUT.
  *
- * Subset: unsigned and negative integers of 64 bits, byte strings, text strings (well-formed UTF-8), arrays and maps
- * of definite length, tags, false/true/null/undefined, double floats. Refused: indefinite lengths, reserved additional
- * information, integers not in their shortest form, half and single floats (encoders here always write doubles),
- * text that is not UTF-8, nesting deeper than CBOR_MAX_DEPTH, more than CBOR_MAX_ITEMS items in one value,
- * bytes after the top-level item. The reader never allocates and never reads past `len`. */
+ * Subset: unsigned and negative integers of 64 bits, byte strings, text strings (well-formed UTF-8), arrays
+ * and maps of definite length, tags, false/true/null/undefined, double floats. Refused: indefinite lengths,
+ * reserved additional information, integers not in their shortest form, half and single floats (encoders here
+ * always write doubles), text that is not UTF-8, nesting deeper than CBOR_MAX_DEPTH, more than CBOR_MAX_ITEMS
+ * items in one value, bytes after the top-level item. The reader never allocates and never reads past `len`.
+ */
 #ifndef CLOISTER_LINK_CBOR_H
 #define CLOISTER_LINK_CBOR_H
 
@@ -17,7 +18,8 @@
 
 #define CBOR_MAX_DEPTH 64
 #define CBOR_MAX_ITEMS 1000000u
-/* Private tag (first-come range of the registry, unassigned): the content is an unsigned capability number. */
+/* Private tag (first-come range of the registry, unassigned): the content is an unsigned capability number.
+ */
 #define CBOR_TAG_CAPABILITY 0x436c6f69u
 
 enum cbor_type {
@@ -77,8 +79,8 @@ bool cbor_at_end(const struct cbor_reader *r);
 /* Checks one complete value and nothing after it: structure, depth, count, UTF-8. */
 bool cbor_well_formed(const void *data, size_t len);
 
-/* Typed getters: -1 unless the next item is of that type and in range. cbor_get_string copies text or bytes that
- * hold no NUL into `to` (NUL-terminated), failing when it does not fit in `cap`. */
+/* Typed getters: -1 unless the next item is of that type and in range. cbor_get_string copies text or bytes
+ * that hold no NUL into `to` (NUL-terminated), failing when it does not fit in `cap`. */
 int cbor_get_uint(struct cbor_reader *r, uint64_t max, uint64_t *ret);
 int cbor_get_int(struct cbor_reader *r, int64_t *ret);
 int cbor_get_bool(struct cbor_reader *r, bool *ret);
@@ -87,12 +89,16 @@ int cbor_get_string(struct cbor_reader *r, char *to, size_t cap);
 char *cbor_dup_string(struct cbor_reader *r, size_t max_len); /* as above, malloc'ed; NULL on failure */
 int cbor_get_array(struct cbor_reader *r, uint64_t max, uint64_t *ret_count);
 int cbor_get_map(struct cbor_reader *r, uint64_t max, uint64_t *ret_pairs);
-/* In a map whose keys are text: positions a copy of the reader at the value of `key`. `map` must be a reader placed at
- * the map item. False when the key is absent or the map is malformed. A key that occurs twice is malformed. */
+/* In a map whose keys are text: positions a copy of the reader at the value of `key`. `map` must be a reader
+ * placed at the map item. False when the key is absent or the map is malformed. A key that occurs twice is
+ * malformed. */
 bool cbor_map_find(const struct cbor_reader *map, const char *key, struct cbor_reader *ret_value);
-/* Shorthands over cbor_map_find; `fallback` (or false) when the key is absent; -1 when present but of another type. */
-int cbor_map_uint(const struct cbor_reader *map, const char *key, uint64_t max, uint64_t fallback, uint64_t *ret);
+/* Shorthands over cbor_map_find; `fallback` (or false) when the key is absent; -1 when present but of another
+ * type. */
+int cbor_map_uint(const struct cbor_reader *map, const char *key, uint64_t max, uint64_t fallback,
+                  uint64_t *ret);
 int cbor_map_bool(const struct cbor_reader *map, const char *key, bool fallback, bool *ret);
-char *cbor_map_dup(const struct cbor_reader *map, const char *key, size_t max_len); /* NULL: absent or wrong */
+char *cbor_map_dup(const struct cbor_reader *map, const char *key,
+                   size_t max_len); /* NULL: absent or wrong */
 
 #endif

@@ -28,7 +28,7 @@ enum frame_kind {
     FRAME_DATA,     /* body: stream bytes, at least 1, within the credit */
     FRAME_WINDOW,   /* body: u32, further credit in bytes, at least 1 */
     FRAME_END,      /* no body: the stream's orderly end */
-    FRAME_RESET,    /* body: CBOR map {message, code?}: the stream failed, or its reader wants no more */
+    FRAME_RESET,    /* body: CBOR map as for THROW: the stream failed, or its reader wants no more */
     FRAME_LOG,      /* body: CBOR array [level, milliseconds, text] */
 };
 
@@ -42,5 +42,7 @@ struct frame {
 void frame_header_write(uint8_t out[FRAME_HEADER_SIZE], enum frame_kind kind, uint32_t id, uint32_t length);
 /* Checks and decodes a header (the body length against the kind as well). */
 int frame_header_read(const uint8_t in[FRAME_HEADER_SIZE], struct frame *ret, struct error *err);
+/* "CALL" and so on, for messages; "unknown" for anything else. */
+const char *frame_kind_name(unsigned kind);
 
 #endif

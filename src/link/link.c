@@ -1,0 +1,290 @@
+/* The link's life, its input, and the frames that concern neither calls nor streams. */
+#include "link/link_internal.h"
+
+#include "base/parse.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_TEXT_MAX (32u << 10)
+#define LOG_LEVEL_MAX 7
+
+struct link *link_new(const struct link_config *config)
+{
+    struct link *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->config = *config;
+    if (l->config.max_output == 0)
+        l->config.max_output = LINK_DEFAULT_MAX_OUTPUT;
+    l->alive = true;
+    l->next_call = l->next_cap = 1;
+    l->next_stream = config->side == LINK_HOST ? 2 : 1;
+    return l;
+}
+
+void link_shutdown(struct link *l, const struct error *why)
+{
+    if (!l->alive)
+        return;
+    l->alive = false;
+    if (why)
+        l->why = *why;
+    else
+        error_set(&l->why, ERROR_GONE, "the link was closed");
+    link_output_discard(l);
+    link_calls_shutdown(l);
+    link_streams_shutdown(l);
+    link_exports_shutdown(l);
+}
+
+void link_free(struct link *l)
+{
+    if (!l)
+        return;
+    link_shutdown(l, NULL);
+    link_calls_orphan(l);
+    free(l->in.body);
+    free(l);
+}
+
+bool link_alive(const struct link *l)
+{
+    return l->alive;
+}
+
+void link_violation(struct link *l, const char *fmt, ...)
+{
+    struct error err = {0};
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    error_set(&err, ERROR_PROTOCOL, "%s", text);
+    link_shutdown(l, &err);
+}
+
+void link_out_of_memory(struct link *l)
+{
+    struct error err = {0};
+    error_oom(&err);
+    link_shutdown(l, &err);
+}
+
+/* --- input: UNTRUSTED INPUT --- */
+
+static void on_log(struct link *l, const struct frame *f)
+{
+    struct cbor_reader r;
+    uint64_t n, level;
+    int64_t ms;
+    cbor_reader_init(&r, f->body, f->length);
+    if (cbor_get_array(&r, 3, &n) < 0 || n != 3 || cbor_get_uint(&r, LOG_LEVEL_MAX, &level) < 0 ||
+        cbor_get_int(&r, &ms) < 0) {
+        link_violation(l, "LOG frame whose body is not [level, milliseconds, text]");
+        return;
+    }
+    char *text = cbor_dup_string(&r, FRAME_MAX_BODY);
+    if (!text || !cbor_at_end(&r))
+        link_violation(l, "LOG frame whose body is not [level, milliseconds, text]");
+    else if (l->config.log)
+        l->config.log(l->config.user, (int)level, ms, text);
+    free(text);
+}
+
+static void dispatch(struct link *l, const struct frame *f)
+{
+    switch ((enum frame_kind)f->kind) {
+    case FRAME_CALL:
+        link_on_call(l, f);
+        break;
+    case FRAME_RETURN:
+    case FRAME_THROW:
+        link_on_answer(l, f);
+        break;
+    case FRAME_CANCEL:
+        link_on_cancel(l, f);
+        break;
+    case FRAME_DROP:
+        link_on_drop(l, f);
+        break;
+    case FRAME_WINDOW:
+        link_on_window(l, f);
+        break;
+    case FRAME_END:
+        link_on_end(l, f);
+        break;
+    case FRAME_RESET:
+        link_on_reset(l, f);
+        break;
+    case FRAME_LOG:
+        on_log(l, f);
+        break;
+    case FRAME_DATA: /* handed on as it arrives, never as a whole: see take_header() */
+        break;
+    }
+}
+
+/* Hands on what is here of a DATA body. Returns how much that is. */
+static size_t take_data(struct link *l, const uint8_t *p, size_t len)
+{
+    struct input *in = &l->in;
+    size_t n = len < in->data_left ? len : in->data_left;
+    in->data_left -= (uint32_t)n;
+    link_on_data(l, in->data_stream, p, n);
+    return n;
+}
+
+/* Goes on with a body that came in pieces. */
+static size_t take_body(struct link *l, const uint8_t *p, size_t len)
+{
+    struct input *in = &l->in;
+    size_t want = in->frame.length - in->body_len, n = len < want ? len : want;
+    memcpy(in->body + in->body_len, p, n);
+    in->body_len += (uint32_t)n;
+    if (n == want) {
+        in->frame.body = in->body;
+        in->head_len = 0;
+        dispatch(l, &in->frame);
+        free(in->body);
+        in->body = NULL;
+    }
+    return n;
+}
+
+/* Decodes the header at `head`, with `len` bytes of body (and more) at `body`. Returns how many of them it
+ * took. */
+static size_t take_header(struct link *l, const uint8_t *head, const uint8_t *body, size_t len)
+{
+    struct input *in = &l->in;
+    struct error err = {0};
+    in->head_len = 0;
+    if (frame_header_read(head, &in->frame, &err) < 0) {
+        link_shutdown(l, &err);
+        return 0;
+    }
+    if (in->frame.kind == FRAME_DATA) {
+        in->data_left = in->frame.length;
+        in->data_stream = in->frame.id;
+        link_on_data_header(l, &in->frame);
+        return 0;
+    }
+    if (len >= in->frame.length) {
+        struct frame f = in->frame;
+        f.body = body;
+        dispatch(l, &f);
+        return f.length;
+    }
+    in->body = malloc(in->frame.length);
+    if (!in->body)
+        link_out_of_memory(l);
+    in->body_len = 0;
+    in->head_len = FRAME_HEADER_SIZE;
+    return 0;
+}
+
+static size_t take(struct link *l, const uint8_t *p, size_t len)
+{
+    struct input *in = &l->in;
+    if (in->data_left > 0)
+        return take_data(l, p, len);
+    if (in->body)
+        return take_body(l, p, len);
+    if (in->head_len == 0 && len >= FRAME_HEADER_SIZE)
+        return FRAME_HEADER_SIZE + take_header(l, p, p + FRAME_HEADER_SIZE, len - FRAME_HEADER_SIZE);
+    size_t want = FRAME_HEADER_SIZE - in->head_len, n = len < want ? len : want;
+    memcpy(in->head + in->head_len, p, n);
+    in->head_len += (uint32_t)n;
+    if (n == want)
+        n += take_header(l, in->head, p + n, len - n);
+    return n;
+}
+
+int link_receive(struct link *l, const void *data, size_t len, struct error *err)
+{
+    if (l->in.busy)
+        return error_set(err, ERROR_INTERNAL, "link_receive() was called from inside one of its callbacks");
+    const uint8_t *p = data, *end = p + len;
+    l->in.busy = true;
+    while (l->alive && p < end)
+        p += take(l, p, (size_t)(end - p));
+    l->in.busy = false;
+    if (l->alive)
+        return 0;
+    free(l->in.body);
+    l->in.body = NULL;
+    if (err)
+        *err = l->why;
+    return -1;
+}
+
+/* --- logs and errors --- */
+
+void link_log(struct link *l, int level, int64_t ms, const char *text)
+{
+    struct buf b;
+    size_t len = strlen(text);
+    if (len > LOG_TEXT_MAX)
+        len = utf8_whole_prefix(text, LOG_TEXT_MAX);
+    buf_init(&b, LOG_TEXT_MAX + 64);
+    cbor_put_array(&b, 3);
+    cbor_put_uint(&b, level < 0 ? 0 : level > LOG_LEVEL_MAX ? LOG_LEVEL_MAX : (uint64_t)level);
+    cbor_put_int(&b, ms);
+    if (utf8_valid(text, len))
+        cbor_put_text_n(&b, text, len);
+    else
+        cbor_put_bytes(&b, text, len);
+    if (!b.failed)
+        link_put_frame(l, FRAME_LOG, 0, b.data, b.len, NULL, 0);
+    buf_free(&b);
+}
+
+void link_put_error(struct buf *b, const struct error *err)
+{
+    cbor_put_map(b, err->field[0] ? 4 : 3);
+    cbor_put_text(b, "name");
+    cbor_put_text(b, "Error");
+    cbor_put_text(b, "message");
+    cbor_put_string(b, err->message);
+    cbor_put_text(b, "code");
+    cbor_put_text(b, error_code(err));
+    if (err->field[0]) {
+        cbor_put_text(b, "field");
+        cbor_put_string(b, err->field);
+    }
+}
+
+/* Reads map[key] as one line of UTF-8 without control characters, cut to fit: the peer chose it, and it goes
+ * to logs and terminals. Left empty when it is absent or no string. */
+static void read_line(const struct cbor_reader *map, const char *key, char *to, size_t cap)
+{
+    struct cbor_reader value;
+    const uint8_t *data;
+    size_t len;
+    to[0] = '\0';
+    if (!cbor_map_find(map, key, &value) || cbor_get_bytes(&value, &data, &len) < 0)
+        return;
+    if (len >= cap)
+        len = utf8_whole_prefix(data, cap - 1);
+    bool utf8 = utf8_valid(data, len);
+    for (size_t i = 0; i < len; i++)
+        to[i] = data[i] < 0x20 || data[i] == 0x7f ? ' ' : data[i] >= 0x80 && !utf8 ? '?' : (char)data[i];
+    to[len] = '\0';
+}
+
+void link_get_error(struct cbor_reader r, struct error *ret)
+{
+    char code[32], message[sizeof ret->message], field[sizeof ret->field];
+    read_line(&r, "code", code, sizeof code);
+    read_line(&r, "message", message, sizeof message);
+    read_line(&r, "field", field, sizeof field);
+    *ret = (struct error){0};
+    error_from_code(ret, code, message[0] ? message : "the other side gave no reason");
+    if (ret->kind == ERROR_NONE)
+        ret->kind = ERROR_INTERNAL; /* an error that calls itself success is still an error */
+    if (ret->kind == ERROR_INVALID)
+        memcpy(ret->field, field, sizeof field);
+}
