@@ -1,0 +1,48 @@
+/* Control groups of containers: version 2, version 1, a mixture (hybrid), or none.
+ *
+ * A container has one directory per hierarchy in use, all called cloister/<engine id>.<container id> below
+ * the cgroup this process was started in. Where a version 2 hierarchy is mounted it serves freezing and
+ * killing even when version 1 holds the controllers. */
+#ifndef CLOISTER_CONTAINER_CGROUP_H
+#define CLOISTER_CONTAINER_CGROUP_H
+
+#include "base/error.h"
+#include "container/engine.h"
+
+enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_UNIFIED, CGROUP_CONTROLLERS };
+
+struct cgroups {
+    char *base[CGROUP_CONTROLLERS]; /* directory "<...>/cloister"; NULL: not available. Under version 2 all
+                                       four are the same. */
+    bool v2;                        /* the controllers are those of version 2 */
+    bool has[CGROUP_CONTROLLERS];   /* enforceable */
+};
+
+struct cgroup {
+    const struct cgroups *set;
+    char name[64];
+    bool made[CGROUP_CONTROLLERS];
+    pid_t pid;                     /* the agent */
+    uint64_t memory_now, pids_now; /* limits in force */
+    uint32_t cpu_now;
+};
+
+void cgroups_probe(struct cgroups *s);
+void cgroups_free(struct cgroups *s);
+/* Makes the directories, applies the defaults and moves `pid` in. */
+int cgroup_create(const struct cgroups *s, const char *name, pid_t pid, struct cgroup *ret,
+                  struct error *err);
+int cgroup_limit(struct cgroup *g, const struct limits *l, struct error *err);
+int cgroup_freeze(struct cgroup *g, bool on, struct error *err);
+void cgroup_kill(struct cgroup *g);
+uint64_t cgroup_oom_kills(struct cgroup *g);
+void cgroup_usage(struct cgroup *g, struct container_usage *ret);
+/* Makes a child directory "exec" of the version 2 cgroup, owned by uid/gid, in which the agent may make
+ * cgroups of its own. A descriptor, or -1 where there is no version 2 hierarchy. */
+int cgroup_delegate(struct cgroup *g, uid_t uid, gid_t gid);
+/* Removes the directories. False when one is still busy: call again later. */
+bool cgroup_remove(struct cgroup *g);
+/* Kills and removes what engine `engine_id`, now dead, left. True when nothing is left. */
+bool cgroups_remove_engine(const struct cgroups *s, const char *engine_id);
+
+#endif

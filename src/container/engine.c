@@ -1,0 +1,315 @@
+#include "container/engine.h"
+
+#include "base/cleanup.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "container/container_internal.h"
+#include "container/ns_spawn.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* How long after a start the pool is filled again: bursts of starts come first. */
+#define POOL_DELAY_MS 2
+
+void engine_random_hex(char *to, size_t n)
+{
+    uint8_t raw[32];
+    if (n > sizeof raw * 2 || getrandom(raw, n / 2, 0) != (ssize_t)(n / 2))
+        abort(); /* the kernel's generator cannot fail after boot (getrandom(2)); ids must not be guessable */
+    for (size_t i = 0; i < n / 2; i++)
+        snprintf(to + 2 * i, 3, "%02x", raw[i]);
+}
+
+/* ---- where things are ---- */
+
+/* cloister-init lies in libexec, beside or near the running program, also in a build tree. */
+static int find_agent(const char *given, char *to, size_t cap, struct error *err)
+{
+    static const char *const near[] = {"cloister-init", "../libexec/cloister/cloister-init",
+                                       "../agent/cloister-init"};
+    char self[PATH_MAX];
+    const char *env = getenv("CLOISTER_LIBEXEC");
+    if (given) {
+        snprintf(to, cap, "%s", given);
+        return 0;
+    }
+    if (env && snprintf(to, cap, "%s/cloister-init", env) < (int)cap && access(to, R_OK) == 0)
+        return 0;
+    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n < 0)
+        return error_system(err, errno, "cannot tell where this program lies");
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    for (size_t i = 0; i < sizeof near / sizeof *near; i++)
+        if (snprintf(to, cap, "%s/%s", self, near[i]) < (int)cap && access(to, R_OK) == 0)
+            return 0;
+    return error_set(err, ERROR_UNSUPPORTED,
+                     "cloister-init was not found near %s; install it in libexec/cloister", self);
+}
+
+static int make_private(const char *dir, struct error *err)
+{
+    struct stat st;
+    if (dir_make(dir, 0755, err) < 0)
+        return -1;
+    if (chmod(dir, 0700) < 0 || lstat(dir, &st) < 0)
+        return error_system(err, errno, "cannot make %s private", dir);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+        return error_set(err, ERROR_DENIED, "%s belongs to somebody else", dir);
+    return 0;
+}
+
+static int open_dirs(struct engine *e, const struct engine_config *config, struct error *err)
+{
+    char path[PATH_MAX];
+    if (make_private(config->data_dir, err) < 0 || make_private(config->run_dir, err) < 0)
+        return -1;
+    engine_random_hex(e->id, ENGINE_ID_LEN);
+    e->data_dir = strdup(config->data_dir);
+    e->run_root = strdup(config->run_dir);
+    snprintf(path, sizeof path, "%s/%s", config->run_dir, e->id);
+    e->run_dir = strdup(path);
+    if (!e->data_dir || !e->run_root || !e->run_dir)
+        return error_oom(err);
+    if (mkdir(e->run_dir, 0700) < 0)
+        return error_system(err, errno, "cannot create %s", e->run_dir);
+    snprintf(path, sizeof path, "%s/lock", e->run_dir);
+    e->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (e->lock_fd < 0 || flock(e->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return error_system(err, errno, "cannot lock %s", path);
+    return 0;
+}
+
+/* ---- the grade ---- */
+
+static enum enforcement by_cgroup(const struct engine *e, enum cgroup_controller c,
+                                  enum enforcement otherwise)
+{
+    if (!e->cgroups.has[c])
+        return otherwise;
+    return e->cgroups.v2 ? ENFORCE_CGROUP_V2 : ENFORCE_CGROUP_V1;
+}
+
+const char *enforcement_name(enum enforcement x)
+{
+    static const char *const names[] = {"none", "watcher", "rlimit", "cgroup v1", "cgroup v2"};
+    return names[x];
+}
+
+int engine_grade_fill(struct engine *e)
+{
+    struct grade *g = &e->grade;
+    g->root = e->idmap.root;
+    g->uid_range = e->idmap.count > 1;
+    g->memory = by_cgroup(e, CGROUP_MEMORY, ENFORCE_WATCHER);
+    g->pids = by_cgroup(e, CGROUP_PIDS, ENFORCE_RLIMIT);
+    g->cpu = by_cgroup(e, CGROUP_CPU, ENFORCE_NONE);
+    g->freeze = g->tree_kill = e->cgroups.has[CGROUP_UNIFIED] ? ENFORCE_CGROUP_V2 : ENFORCE_NONE;
+    if (g->tree_kill == ENFORCE_NONE)
+        g->tree_kill = ENFORCE_WATCHER;
+    g->disk_on_tmpfs = true;
+    snprintf(g->text, sizeof g->text, "namespace, %s, memory: %s, pids: %s, cpu: %s",
+             g->root        ? "own id range"
+             : g->uid_range ? "ids of the user's subordinate range"
+                            : "one id",
+             enforcement_name(g->memory), enforcement_name(g->pids), enforcement_name(g->cpu));
+    return 0;
+}
+
+const struct grade *engine_grade(const struct engine *e)
+{
+    return &e->grade;
+}
+
+/* ---- the pool ---- */
+
+static void pool_add(struct container *c, const struct error *err)
+{
+    struct engine *e = c->engine;
+    e->pool_making--;
+    if (err) {
+        log_warn("cannot keep a container ready: %s", err->message);
+        return;
+    }
+    if (c->next)
+        c->next->prev = c->prev;
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        e->containers = c->next;
+    c->prev = NULL;
+    c->next = e->pool;
+    e->pool = c;
+    e->pool_ready++;
+    if (e->pool_ready + e->pool_making < e->pool_target)
+        engine_pool_poke(e);
+}
+
+static void on_pool_timer(uv_timer_t *t)
+{
+    struct engine *e = t->data;
+    struct container *c;
+    struct error err = {0};
+    if (e->pool_ready + e->pool_making >= e->pool_target)
+        return;
+    if (container_blank_new(e, pool_add, &c, &err) < 0) {
+        log_warn("cannot keep a container ready: %s", err.message);
+        return;
+    }
+    e->pool_making++;
+}
+
+void engine_pool_poke(struct engine *e)
+{
+    if (!e->closing && e->pool_ready + e->pool_making < e->pool_target &&
+        !uv_is_active((uv_handle_t *)&e->pool_timer))
+        uv_timer_start(&e->pool_timer, on_pool_timer, POOL_DELAY_MS, 0);
+}
+
+/* ---- opening and closing ---- */
+
+static int enter(struct engine *e, const struct engine_config *config, struct error *err)
+{
+    if (geteuid() == 0) {
+        if (unshare(CLONE_NEWNS) < 0)
+            return error_system(err, errno, "cannot enter a private mount namespace");
+    } else if (idmap_enter_rootless(&e->idmap, err) < 0) {
+        return -1;
+    }
+    if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+        return error_system(err, errno, "cannot make mounts private");
+    return 0;
+}
+
+static int open_all(struct engine *e, const struct engine_config *config, struct error *err)
+{
+    char agent[PATH_MAX];
+    bool root = geteuid() == 0;
+    if (find_agent(config->agent, agent, sizeof agent, err) < 0 || enter(e, config, err) < 0 ||
+        open_dirs(e, config, err) < 0)
+        return -1;
+    if (root && idmap_open_root(&e->idmap, e->run_root, err) < 0)
+        return -1;
+    e->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (e->null_fd < 0)
+        return error_system(err, errno, "cannot open /dev/null");
+    if (ns_seal_program(agent, &e->agent_memfd, err) < 0 ||
+        transport_set_init(&e->transports, e->loop, err) < 0)
+        return -1;
+    cgroups_probe(&e->cgroups);
+    return engine_grade_fill(e);
+}
+
+int engine_open(struct engine **ret, const struct engine_config *config, struct error *err)
+{
+    struct engine *e = calloc(1, sizeof *e);
+    if (!e)
+        return error_oom(err);
+    e->loop = config->loop;
+    e->backend = &namespace_sandbox;
+    e->lock_fd = e->agent_memfd = e->null_fd = e->idmap.lock_fd = -1;
+    e->pool_target = config->pool;
+    uv_timer_init(e->loop, &e->pool_timer);
+    e->pool_timer.data = e;
+    if (open_all(e, config, err) < 0) {
+        engine_close(e);
+        return -1;
+    }
+    engine_pool_poke(e);
+    *ret = e;
+    return 0;
+}
+
+static void engine_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+void engine_close(struct engine *e)
+{
+    if (!e)
+        return;
+    e->closing = true;
+    while (e->pool) {
+        struct container *c = e->pool;
+        e->pool = c->next;
+        c->next = e->containers;
+        if (c->next)
+            c->next->prev = c;
+        e->containers = c;
+    }
+    while (e->containers)
+        container_abandon(e->containers);
+    transport_set_close(&e->transports);
+    cgroups_remove_engine(&e->cgroups, e->id);
+    idmap_close(&e->idmap);
+    cgroups_free(&e->cgroups);
+    if (e->run_dir)
+        dir_remove(AT_FDCWD, e->run_dir, NULL);
+    int fds[] = {e->lock_fd, e->agent_memfd, e->null_fd};
+    for (int i = 0; i < 3; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    free(e->data_dir);
+    free(e->run_root);
+    free(e->run_dir);
+    uv_close((uv_handle_t *)&e->pool_timer, engine_closed);
+}
+
+/* ---- what dead owners left ---- */
+
+static bool is_engine_id(const char *name)
+{
+    return strlen(name) == ENGINE_ID_LEN && strspn(name, "0123456789abcdef") == ENGINE_ID_LEN;
+}
+
+static int reap_one(struct engine *e, int root_fd, const char *name)
+{
+    char path[NAME_MAX + 16];
+    snprintf(path, sizeof path, "%s/lock", name);
+    cleanup_close int lock = openat(root_fd, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (lock < 0 && errno != ENOENT)
+        return 0;
+    /* Locked: its owner lives. Missing: its owner died between mkdir and open, or is just there: left if
+     * young. */
+    struct stat st;
+    if (lock < 0 && (fstatat(root_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || time(NULL) - st.st_mtime < 60))
+        return 0;
+    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0)
+        return 0;
+    int count = 0;
+    int fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        count += entry->d_type == DT_DIR && entry->d_name[0] != '.';
+    if (!cgroups_remove_engine(&e->cgroups, name))
+        log_warn("control groups of the ended engine %s could not be removed yet", name);
+    struct error err = {0};
+    if (dir_remove(root_fd, name, &err) < 0)
+        log_warn("%s", err.message);
+    return count;
+}
+
+int engine_reap_orphans(struct engine *e)
+{
+    int count = 0;
+    cleanup_dir DIR *d = opendir(e->run_root);
+    struct dirent *entry;
+    while (d && (entry = readdir(d)))
+        if (is_engine_id(entry->d_name) && strcmp(entry->d_name, e->id) != 0)
+            count += reap_one(e, dirfd(d), entry->d_name);
+    return count;
+}

@@ -1,0 +1,243 @@
+#include "container/ns_root.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/mount.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* The kernel takes mount options of at most this many bytes through fsconfig(2). */
+#define FSCONFIG_MAX 255
+
+static int set_string(int fs, const char *key, const char *value)
+{
+    return fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0);
+}
+
+/* The last message the kernel left in a file system context, for the error text. */
+static int fs_error(int fs, struct error *err, const char *what)
+{
+    int saved = errno;
+    char text[256];
+    ssize_t n = fs < 0 ? -1 : read(fs, text, sizeof text - 1);
+    error_system(err, saved, "cannot mount %s", what);
+    if (n > 2) {
+        text[n] = '\0';
+        text[strcspn(text, "\n")] = '\0';
+        size_t used = strlen(err ? err->message : "");
+        if (err)
+            snprintf(err->message + used, sizeof err->message - used, " (%s)", text + 2);
+    }
+    return -1;
+}
+
+static int resize(struct ns_root *r, const char *size, const char *inodes, struct error *err)
+{
+    cleanup_close int fs = fspick(r->dir_fd, "disk", FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
+    if (fs < 0 || set_string(fs, "size", size) < 0 || set_string(fs, "nr_inodes", inodes) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
+        return fs_error(fs, err, "the writable layer with its new size");
+    return 0;
+}
+
+int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, struct error *err)
+{
+    char size[32], nodes[32];
+    snprintf(size, sizeof size, "%llu", (unsigned long long)bytes);
+    snprintf(nodes, sizeof nodes, "%llu", (unsigned long long)inodes);
+    if (r->volume) {
+        if ((r->bytes != bytes || r->inodes != inodes) && resize(r, size, nodes, err) < 0)
+            return -1;
+        r->bytes = bytes;
+        r->inodes = inodes;
+        return 0;
+    }
+    if (mkdirat(r->dir_fd, "disk", 0700) < 0 && errno != EEXIST)
+        return error_system(err, errno, "cannot create %s/disk", r->dir);
+    cleanup_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    if (fs < 0 || set_string(fs, "size", size) < 0 || set_string(fs, "nr_inodes", nodes) < 0 ||
+        set_string(fs, "mode", "0700") < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return fs_error(fs, err, "the writable layer");
+    cleanup_close int mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    if (mnt < 0 || move_mount(mnt, "", r->dir_fd, "disk", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return fs_error(-1, err, "the writable layer");
+    r->volume = true;
+    r->bytes = bytes;
+    r->inodes = inodes;
+    return 0;
+}
+
+/* A detached copy of the mount at `path`, mapped to the container's ids and with `attr` set. */
+static int clone_mapped(struct ns_root *r, const char *path, bool recursive, uint64_t attr, struct error *err)
+{
+    unsigned rec = recursive ? AT_RECURSIVE : 0;
+    cleanup_close int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | rec);
+    if (fd < 0)
+        return error_system(err, errno, "cannot mount %s", path);
+    struct mount_attr a = {.attr_set = attr};
+    if (r->idmap) {
+        a.attr_set |= MOUNT_ATTR_IDMAP;
+        a.userns_fd = (uint64_t)r->userns_fd;
+    }
+    if (mount_setattr(fd, "", AT_EMPTY_PATH | rec, &a, sizeof a) < 0)
+        return error_system(err, errno, "cannot map the owners of %s", path);
+    return steal_fd(&fd);
+}
+
+/* Attaches the layers as <dir>/l<overlay>.<i>; the overlay takes private copies, so they can go right after.
+ */
+static int attach_layer(struct ns_root *r, const char *layer, const char *name, struct error *err)
+{
+    if (mkdirat(r->dir_fd, name, 0700) < 0 && errno != EEXIST)
+        return error_system(err, errno, "cannot create %s/%s", r->dir, name);
+    cleanup_close int fd = clone_mapped(r, layer, false, MOUNT_ATTR_RDONLY, err);
+    if (fd < 0)
+        return -1;
+    if (move_mount(fd, "", r->dir_fd, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return error_system(err, errno, "cannot attach layer %s", layer);
+    return 0;
+}
+
+static int make_upper(struct ns_root *r, unsigned overlay, struct error *err)
+{
+    static const char *const parts[] = {"", "/upper", "/work"};
+    char path[64];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, "disk/%u%s", overlay, parts[i]);
+        if (mkdirat(r->dir_fd, path, i ? 0755 : 0700) < 0)
+            return error_system(err, errno, "cannot create %s/%s", r->dir, path);
+        if (i && r->uid && fchownat(r->dir_fd, path, r->uid, r->uid, AT_SYMLINK_NOFOLLOW) < 0)
+            return error_system(err, errno, "cannot give %s/%s to the container", r->dir, path);
+    }
+    return 0;
+}
+
+/* Relative names keep the option short; with more layers than fit, each is given by itself (Linux 6.7). */
+static int configure_layers(int fs, unsigned overlay, size_t count)
+{
+    struct buf list;
+    char name[32];
+    int rc = -1;
+    buf_init(&list, 0);
+    for (size_t i = count; i-- > 0;)
+        buf_printf(&list, "l%u.%zu%s", overlay, i, i ? ":" : "");
+    if (list.len <= FSCONFIG_MAX && buf_str(&list)) {
+        rc = set_string(fs, "lowerdir", (const char *)list.data);
+    } else {
+        rc = 0;
+        for (size_t i = count; rc == 0 && i-- > 0;) {
+            snprintf(name, sizeof name, "l%u.%zu", overlay, i);
+            rc = set_string(fs, "lowerdir+", name);
+        }
+    }
+    buf_free(&list);
+    return rc;
+}
+
+static int mount_overlay(struct ns_root *r, unsigned overlay, size_t count, struct error *err)
+{
+    char upper[32], work[32];
+    snprintf(upper, sizeof upper, "disk/%u/upper", overlay);
+    snprintf(work, sizeof work, "disk/%u/work", overlay);
+    cleanup_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+    /* userxattr: marks of the writable layer are user.overlay.*, which a container's root may read when its
+     * snapshot is packed; it also switches redirect_dir and metacopy off (overlayfs documentation). */
+    if (fs < 0 || set_string(fs, "source", "cloister") < 0 || configure_layers(fs, overlay, count) < 0 ||
+        set_string(fs, "upperdir", upper) < 0 || set_string(fs, "workdir", work) < 0 ||
+        fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
+        fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return fs_error(fs, err, "the container's root");
+    int mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    return mnt < 0 ? fs_error(fs, err, "the container's root") : mnt;
+}
+
+int ns_root_overlay(struct ns_root *r, const char *const *layers, size_t count, int *ret_fd,
+                    struct error *err)
+{
+    unsigned overlay = r->overlays++;
+    char name[32];
+    int mnt = -1;
+    size_t attached = 0;
+    cleanup_close int here = -1;
+    if (count == 0)
+        return error_set(err, ERROR_INVALID, "an image needs at least one layer");
+    if (make_upper(r, overlay, err) < 0)
+        return -1;
+    for (; attached < count; attached++) {
+        snprintf(name, sizeof name, "l%u.%zu", overlay, attached);
+        if (attach_layer(r, layers[attached], name, err) < 0)
+            goto out;
+    }
+    /* Relative layer names are resolved against the working directory. */
+    here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (here < 0 || fchdir(r->dir_fd) < 0) {
+        error_system(err, errno, "cannot enter %s", r->dir);
+        goto out;
+    }
+    mnt = mount_overlay(r, overlay, count, err);
+    if (fchdir(here) < 0 && mnt >= 0) {
+        error_system(err, errno, "cannot return to the working directory");
+        close(mnt);
+        mnt = -1;
+    }
+out:
+    for (size_t i = 0; i < attached; i++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/l%u.%zu", r->dir, overlay, i);
+        umount2(path, MNT_DETACH);
+        rmdir(path);
+    }
+    if (mnt < 0)
+        return -1;
+    *ret_fd = mnt;
+    return 0;
+}
+
+int ns_root_usr(struct ns_root *r, int *ret_fd, struct error *err)
+{
+    const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+    int fd = clone_mapped(r, "/usr", true, attr, NULL);
+    if (fd < 0 && r->idmap) {
+        /* A file system below /usr cannot be id-mapped: it is read-only anyway, so only owners look foreign.
+         */
+        struct ns_root plain = *r;
+        plain.idmap = false;
+        fd = clone_mapped(&plain, "/usr", true, attr, err);
+    } else if (fd < 0) {
+        fd = clone_mapped(r, "/usr", true, attr, err);
+    }
+    if (fd < 0)
+        return -1;
+    *ret_fd = fd;
+    return 0;
+}
+
+void ns_root_usage(const struct ns_root *r, uint64_t *ret_bytes, uint64_t *ret_inodes)
+{
+    char path[PATH_MAX];
+    struct statfs st;
+    snprintf(path, sizeof path, "%s/disk", r->dir);
+    if (!r->volume || statfs(path, &st) < 0)
+        return;
+    *ret_bytes = (st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
+    *ret_inodes = st.f_files - st.f_ffree;
+}
+
+void ns_root_unmount(struct ns_root *r)
+{
+    char path[PATH_MAX];
+    if (!r->volume)
+        return;
+    snprintf(path, sizeof path, "%s/disk", r->dir);
+    umount2(path, MNT_DETACH);
+    r->volume = false;
+}

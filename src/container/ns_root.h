@@ -1,0 +1,39 @@
+/* Builds the file systems of a namespace container, from outside: a private writable layer of bounded size
+ * (the volume), overlays over image layers, the machine's /usr. Results are detached mounts, which the agent
+ * attaches inside.
+ *
+ * Everything uses directories below `dir` (the container's run directory), in this process's private mount
+ * namespace. */
+#ifndef CLOISTER_CONTAINER_NS_ROOT_H
+#define CLOISTER_CONTAINER_NS_ROOT_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ns_root {
+    int dir_fd; /* the run directory, O_PATH */
+    const char *dir;
+    uid_t uid;     /* outside id of the container's root: owner of the writable layers */
+    int userns_fd; /* the container's user namespace */
+    bool idmap;    /* layers are mounted through the container's id map (only root can) */
+    bool volume;   /* the volume is mounted */
+    uint64_t bytes, inodes;
+    unsigned overlays;
+};
+
+/* Mounts the volume (or resizes it when it is there already). */
+int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, struct error *err);
+/* One overlay over `layers` (absolute directories, bottom first), with its own writable layer in the volume.
+ * The first one is the container's root, and its upper directory is <dir>/disk/0/upper. */
+int ns_root_overlay(struct ns_root *r, const char *const *layers, size_t count, int *ret_fd,
+                    struct error *err);
+/* The machine's /usr, read-only. */
+int ns_root_usr(struct ns_root *r, int *ret_fd, struct error *err);
+void ns_root_usage(const struct ns_root *r, uint64_t *ret_bytes, uint64_t *ret_inodes);
+void ns_root_unmount(struct ns_root *r);
+
+#endif

@@ -1,0 +1,128 @@
+#include "container/ns_spawn.h"
+
+#include "base/cleanup.h"
+#include "link/agent_protocol.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILD_STACK (64u << 10)
+
+struct child {
+    const struct ns_spawn *spawn;
+    int failed; /* errno, written by the child while it shares our memory */
+};
+
+/* A new user namespace gives its first process every capability, but exec(2) of a process whose ids are not
+ * mapped would drop them: carried over as ambient capabilities (capabilities(7)). */
+static int keep_capabilities(void)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &head, data) < 0)
+        return -1;
+    for (int i = 0; i < 2; i++)
+        data[i].inheritable = data[i].permitted;
+    if (syscall(SYS_capset, &head, data) < 0)
+        return -1;
+    for (int cap = 0; cap < 64; cap++) {
+        uint32_t has = data[cap / 32].permitted & (1u << (cap % 32));
+        if (has && prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, cap, 0, 0) < 0 && errno != EINVAL)
+            return -1;
+    }
+    return 0;
+}
+
+/* Runs in our memory on its own stack until exec: system calls only. */
+static int child_main(void *arg)
+{
+    struct child *c = arg;
+    const struct ns_spawn *s = c->spawn;
+    static char name[] = "cloister-init";
+    char *argv[] = {name, NULL}, *envp[] = {NULL};
+    /* 1, not 0: a core dump is then refused even where core_pattern is a pipe to a host program (core(5)). */
+    struct rlimit core = {1, 1};
+    sigset_t none;
+    sigemptyset(&none);
+    setsid();
+    setrlimit(RLIMIT_CORE, &core);
+    /* Above the targets first, so that no dup2 overwrites a source. */
+    int link = fcntl(s->link_fd, F_DUPFD, 16), program = fcntl(s->agent_memfd, F_DUPFD_CLOEXEC, 16);
+    if (keep_capabilities() < 0 || link < 0 || program < 0 || dup2(s->null_fd, 0) < 0 ||
+        dup2(s->null_fd, 1) < 0 || dup2(s->null_fd, 2) < 0 || dup2(link, AGENT_LINK_FD) < 0 ||
+        dup3(program, AGENT_LINK_FD + 1, O_CLOEXEC) < 0 ||
+        syscall(SYS_close_range, AGENT_LINK_FD + 2, ~0u, 0) < 0)
+        goto fail;
+    for (int sig = 1; sig <= 64; sig++)
+        if (sig != SIGKILL && sig != SIGSTOP)
+            signal(sig, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    syscall(SYS_execveat, AGENT_LINK_FD + 1, "", argv, envp, AT_EMPTY_PATH);
+fail:
+    c->failed = errno;
+    _exit(127);
+}
+
+int ns_spawn(const struct ns_spawn *s, pid_t *ret_pid, int *ret_pidfd, struct error *err)
+{
+    const int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
+                      CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | SIGCHLD;
+    struct child c = {.spawn = s};
+    sigset_t all, old;
+    cleanup_free char *stack = malloc(CHILD_STACK);
+    int pidfd = -1;
+    if (!stack)
+        return error_oom(err);
+    /* No handler of ours may run in the child on our memory. */
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &old);
+    pid_t pid = clone(child_main, stack + CHILD_STACK, flags, &c, &pidfd);
+    int saved = errno;
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    if (pid < 0)
+        return error_system(err, saved, "cannot create namespaces");
+    if (c.failed) {
+        waitpid(pid, NULL, 0);
+        close(pidfd);
+        return error_system(err, c.failed, "cannot start the container agent");
+    }
+    *ret_pid = pid;
+    *ret_pidfd = pidfd;
+    return 0;
+}
+
+int ns_seal_program(const char *path, int *ret_fd, struct error *err)
+{
+    struct stat st;
+    cleanup_close int in = open(path, O_RDONLY | O_CLOEXEC);
+    if (in < 0 || fstat(in, &st) < 0)
+        return error_system(err, errno, "cannot open the container agent %s", path);
+    cleanup_close int fd = memfd_create("cloister-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return error_system(err, errno, "cannot create a memory file for the container agent");
+    for (off_t left = st.st_size; left > 0;) {
+        ssize_t n = sendfile(fd, in, NULL, (size_t)left);
+        if (n <= 0)
+            return error_system(err, n < 0 ? errno : EIO, "cannot copy the container agent");
+        left -= n;
+    }
+    if (fchmod(fd, 0555) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+        return error_system(err, errno, "cannot seal the container agent");
+    *ret_fd = steal_fd(&fd);
+    return 0;
+}
