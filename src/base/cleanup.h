@@ -1,5 +1,5 @@
-/* Scope-bound ownership: a variable declared with one of these attributes frees what it owns when it goes out of
- * scope; steal_*() hands ownership on. */
+/* Scope-bound ownership: a variable declared with one of these attributes frees what it owns when it goes out
+ * of scope; steal_*() hands ownership on. */
 #ifndef CLOISTER_BASE_CLEANUP_H
 #define CLOISTER_BASE_CLEANUP_H
 

@@ -9,15 +9,14 @@ static const struct {
     const char *name;
 } errno_names[] = {
 #define E(x) {x, #x}
-    E(EPERM),       E(ENOENT),       E(ESRCH),        E(EINTR),      E(EIO),          E(ENXIO),
-    E(E2BIG),       E(ENOEXEC),      E(EBADF),        E(ECHILD),     E(EAGAIN),       E(ENOMEM),
-    E(EACCES),      E(EFAULT),       E(EBUSY),        E(EEXIST),     E(EXDEV),        E(ENODEV),
-    E(ENOTDIR),     E(EISDIR),       E(EINVAL),       E(ENFILE),     E(EMFILE),       E(ENOTTY),
-    E(ETXTBSY),     E(EFBIG),        E(ENOSPC),       E(ESPIPE),     E(EROFS),        E(EMLINK),
-    E(EPIPE),       E(ERANGE),       E(ENAMETOOLONG), E(ENOSYS),     E(ENOTEMPTY),    E(ELOOP),
-    E(EPROTO),      E(EBADMSG),      E(EOVERFLOW),    E(EILSEQ),     E(ENOTSUP),      E(EADDRINUSE),
-    E(ENETUNREACH), E(ECONNREFUSED), E(ECONNRESET),   E(ETIMEDOUT),  E(EHOSTUNREACH), E(EALREADY),
-    E(ESTALE),      E(EDQUOT),       E(ECANCELED),    E(EUSERS),     E(ENODATA),      E(EAFNOSUPPORT),
+    E(EPERM),       E(ENOENT),       E(ESRCH),      E(EINTR),     E(EIO),          E(ENXIO),    E(E2BIG),
+    E(ENOEXEC),     E(EBADF),        E(ECHILD),     E(EAGAIN),    E(ENOMEM),       E(EACCES),   E(EFAULT),
+    E(EBUSY),       E(EEXIST),       E(EXDEV),      E(ENODEV),    E(ENOTDIR),      E(EISDIR),   E(EINVAL),
+    E(ENFILE),      E(EMFILE),       E(ENOTTY),     E(ETXTBSY),   E(EFBIG),        E(ENOSPC),   E(ESPIPE),
+    E(EROFS),       E(EMLINK),       E(EPIPE),      E(ERANGE),    E(ENAMETOOLONG), E(ENOSYS),   E(ENOTEMPTY),
+    E(ELOOP),       E(EPROTO),       E(EBADMSG),    E(EOVERFLOW), E(EILSEQ),       E(ENOTSUP),  E(EADDRINUSE),
+    E(ENETUNREACH), E(ECONNREFUSED), E(ECONNRESET), E(ETIMEDOUT), E(EHOSTUNREACH), E(EALREADY), E(ESTALE),
+    E(EDQUOT),      E(ECANCELED),    E(EUSERS),     E(ENODATA),   E(EAFNOSUPPORT),
 #undef E
 };
 

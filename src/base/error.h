@@ -35,8 +35,10 @@ struct error {
 };
 
 /* All setters return -1, so that `return error_set(...)` reads well. Messages that do not fit are cut. */
-int error_set(struct error *err, enum error_kind kind, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-int error_field(struct error *err, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+int error_set(struct error *err, enum error_kind kind, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+int error_field(struct error *err, const char *field, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Appends ": <strerror(errnum)>" to the message. */
 int error_system(struct error *err, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Puts "<context>: " before the present message. */

@@ -24,7 +24,8 @@ int file_slurp(int dirfd, const char *path, size_t max, char **ret_text, size_t 
 int file_replace(int dirfd, const char *path, const void *data, size_t len, mode_t mode, struct error *err);
 /* mkdir -p; existing directories are fine. */
 int dir_make(const char *path, mode_t mode, struct error *err);
-/* Removes a tree without following symbolic links or crossing into other mounts. A missing tree is success. */
+/* Removes a tree without following symbolic links or crossing into other mounts. A missing tree is success.
+ */
 int dir_remove(int dirfd, const char *path, struct error *err);
 
 #endif

@@ -1,5 +1,6 @@
-/* The daemon's and the tools' own log, on stderr, one line an event: "2026-01-02T03:04:05.678Z level message".
- * Control characters in messages are escaped, so guest-chosen text cannot forge lines or drive a terminal. */
+/* The daemon's and the tools' own log, on stderr, one line an event: "2026-01-02T03:04:05.678Z level
+ * message". Control characters in messages are escaped, so guest-chosen text cannot forge lines or drive a
+ * terminal. */
 #ifndef CLOISTER_BASE_LOG_H
 #define CLOISTER_BASE_LOG_H
 

@@ -9,7 +9,8 @@ static int digits(const char **p, uint64_t *ret)
     if (**p < '0' || **p > '9')
         return -1;
     for (; **p >= '0' && **p <= '9'; (*p)++) {
-        if (__builtin_mul_overflow(v, (uint64_t)10, &v) || __builtin_add_overflow(v, (uint64_t)(**p - '0'), &v))
+        if (__builtin_mul_overflow(v, (uint64_t)10, &v) ||
+            __builtin_add_overflow(v, (uint64_t)(**p - '0'), &v))
             return -1;
     }
     *ret = v;
@@ -44,7 +45,8 @@ static int scaled(uint64_t whole, uint64_t frac, uint64_t scale, uint64_t unit, 
     return 0;
 }
 
-int parse_u64(const char *text, const char *field, uint64_t min, uint64_t max, uint64_t *ret, struct error *err)
+int parse_u64(const char *text, const char *field, uint64_t min, uint64_t max, uint64_t *ret,
+              struct error *err)
 {
     uint64_t v;
     const char *p = text;
@@ -92,7 +94,8 @@ int parse_duration(const char *text, const char *field, uint64_t *ret_ms, struct
         for (size_t i = 0; i < sizeof units / sizeof *units; i++)
             if (strcmp(p, units[i].suffix) == 0 && scaled(whole, frac, scale, units[i].ms, ret_ms) == 0)
                 return 0;
-    return error_field(err, field, "%s: expected a duration such as 500ms, 30s or 5m, got \"%s\"", field, text);
+    return error_field(err, field, "%s: expected a duration such as 500ms, 30s or 5m, got \"%s\"", field,
+                       text);
 }
 
 int parse_cpus(const char *text, const char *field, uint32_t *ret_milli, struct error *err)
@@ -100,7 +103,8 @@ int parse_cpus(const char *text, const char *field, uint32_t *ret_milli, struct 
     uint64_t whole, frac, scale, v;
     const char *p = text;
     if (decimal(&p, &whole, &frac, &scale) < 0 || *p || scaled(whole, frac, scale, 1000, &v) < 0)
-        return error_field(err, field, "%s: expected a number of CPUs such as 0.5 or 2, got \"%s\"", field, text);
+        return error_field(err, field, "%s: expected a number of CPUs such as 0.5 or 2, got \"%s\"", field,
+                           text);
     if (v < 10 || v > 1024000)
         return error_field(err, field, "%s: expected 0.01 to 1024 CPUs, got \"%s\"", field, text);
     *ret_milli = (uint32_t)v;
@@ -117,8 +121,9 @@ int parse_name(const char *text, const char *field, struct error *err)
         ok = alnum || (i > 0 && (c == '.' || c == '_' || c == '-'));
     }
     if (!ok)
-        return error_field(err, field,
-                           "%s: a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', starting with a letter or a digit", field);
+        return error_field(
+            err, field,
+            "%s: a name is 1 to 63 of a-z, 0-9, '.', '_' and '-', starting with a letter or a digit", field);
     return 0;
 }
 
