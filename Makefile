@@ -1,0 +1,48 @@
+# make demo   install what is needed, build, and watch untrusted commands run into their walls
+# make test   the whole test suite, twice: plain and under AddressSanitizer and UBSan
+# make bench  ratios against bubblewrap and tar|zstd
+# make install [PREFIX=/usr/local]
+
+BUILD  := build
+ASAN   := build-asan
+PREFIX ?= /usr/local
+
+.PHONY: all demo test test-plain test-asan bench install lint format clean
+
+all: $(BUILD)/build.ninja
+	ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	tools/install-deps build
+	meson setup $(BUILD) --prefix=$(PREFIX) --buildtype=debugoptimized >/dev/null
+
+$(ASAN)/build.ninja:
+	meson setup $(ASAN) --buildtype=debug -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 >/dev/null
+
+demo: all
+	examples/demo $(BUILD)
+
+test:
+	tools/install-deps test
+	tools/run-tests $(BUILD) $(ASAN)
+
+test-plain: all
+	tools/run-tests $(BUILD)
+
+test-asan: $(ASAN)/build.ninja
+	tools/run-tests $(ASAN)
+
+bench: all
+	bench/run $(BUILD)
+
+install: all
+	meson install -C $(BUILD)
+
+lint:
+	tools/lint
+
+format:
+	clang-format-19 -i $$(git ls-files '*.c' '*.h')
+
+clean:
+	rm -rf $(BUILD) $(ASAN)
