@@ -262,6 +262,7 @@ static void run_call(struct link *l, struct link_call *call, uint32_t target, co
     if (target != 0) {
         struct idnode *n = idtable_find(&l->exports, target);
         if (!n) {
+            free_call(call);
             link_violation(l,
                            target < l->next_cap ? "CALL on capability %u after it was dropped"
                                                 : "CALL on capability %u, which was never given",
