@@ -170,6 +170,10 @@ static int remove_children(int fd, dev_t dev)
             continue;
         if (e->d_type != DT_DIR && unlinkat(dirfd(dir), e->d_name, 0) == 0)
             continue;
+        /* A directory that forbids writing to its own owner, as images have them. */
+        if (e->d_type != DT_DIR && errno == EACCES && fchmod(dirfd(dir), 0700) == 0 &&
+            unlinkat(dirfd(dir), e->d_name, 0) == 0)
+            continue;
         int child = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (child < 0 && errno == EACCES && fchmodat(dirfd(dir), e->d_name, 0700, 0) == 0)
             child = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -183,7 +187,9 @@ static int remove_children(int fd, dev_t dev)
             close(child);
             continue;
         }
-        if (remove_children(child, dev) < 0 || unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) < 0)
+        if (remove_children(child, dev) < 0 || (unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) < 0 &&
+                                                (errno != EACCES || fchmod(dirfd(dir), 0700) < 0 ||
+                                                 unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) < 0)))
             failed = errno;
     }
     if (failed) {

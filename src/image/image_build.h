@@ -1,0 +1,92 @@
+/* The half of the image store that writes it: fetch, import, verify, unpack, pack, collect. Used by the
+ * helper program `cloister-image` only. */
+#ifndef CLOISTER_IMAGE_IMAGE_BUILD_H
+#define CLOISTER_IMAGE_IMAGE_BUILD_H
+
+#include "base/error.h"
+#include "image/limits.h"
+#include "image/oci_json.h"
+#include "image/progress.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct image_builder {
+    const char *data_dir; /* absolute, exists */
+    struct image_limits limits;
+    struct progress *progress;
+};
+
+/* What a fetch or an import made. */
+struct built_image {
+    char id[72]; /* "sha256:<hex>" */
+    char name[256];
+    uint64_t bytes;
+    size_t layers, layers_reused;
+    uint64_t skipped, xattrs_dropped;
+    bool squashed;
+};
+
+/* `source`: a file, a directory (OCI layout) or "-". `name` NULL: from the archive or the file's name. `ref`:
+ * which image of several. */
+int image_import(const struct image_builder *b, const char *source, const char *name, const char *ref,
+                 struct built_image *ret, struct error *err);
+
+struct pull_options {
+    const char *name;     /* NULL: the reference itself */
+    const char *authfile; /* NULL: skopeo's own default */
+    const char *policy;   /* signature policy; NULL: the machine's, or none where it has none */
+    bool insecure;        /* --tls-verify=false for a registry that is not on loopback */
+};
+int image_pull(const struct image_builder *b, const char *reference, const struct pull_options *o,
+               struct built_image *ret, struct error *err);
+
+struct base_options {
+    const char *name, *suite, *include;
+    bool node;
+};
+int image_build_base(const struct image_builder *b, const struct base_options *o, struct built_image *ret,
+                     struct error *err);
+
+/* ---- pieces that the above share ---- */
+
+struct layer_request;
+
+/* An image whose configuration is verified and whose layers can be opened. */
+struct image_parts {
+    struct oci_config config; /* diff_ids may be "" for a root file system that is not hashed yet */
+    char id[65];              /* hex; "": made from the configuration and the layers' digests */
+    void *user;
+    /* Fills fd (which the assembler closes), blob and blob_size. */
+    int (*open_layer)(void *user, size_t i, struct layer_request *q, struct error *err);
+};
+/* Unpacks what is missing and writes the record and the name. */
+int image_assemble(const struct image_builder *b, struct image_parts *parts, const char *name,
+                   struct built_image *ret, struct error *err);
+
+/* Files of an archive: an OCI layout directory, or a private directory in which an archive's files lie flat
+ * ('/' as '_'). */
+struct blob_dir {
+    int fd;
+    bool flat;
+};
+int import_layout(const struct image_builder *b, const struct blob_dir *d, const char *name, const char *ref,
+                  struct built_image *ret, struct error *err);
+int import_docker(const struct image_builder *b, const struct blob_dir *d, const char *name, const char *ref,
+                  struct built_image *ret, struct error *err);
+/* Reads the whole root file system tar from `fd` (which may be a pipe; borrowed). */
+int import_rootfs(const struct image_builder *b, int fd, const char *name, struct built_image *ret,
+                  struct error *err);
+
+/* The whole of an archive in a temporary directory: what it is, and its files where it is an image archive.
+ */
+enum archive_kind { ARCHIVE_ROOTFS, ARCHIVE_OCI, ARCHIVE_DOCKER };
+int archive_classify(int fd, const struct image_limits *l, enum archive_kind *ret, struct error *err);
+int archive_extract(int fd, int dir, const struct image_limits *l, struct progress *progress,
+                    struct error *err);
+
+/* Shared by everything that adds; exclusive for what removes. The descriptor is the lock. */
+int store_lock(const char *data_dir, bool exclusive, bool wait, struct error *err);
+
+#endif
