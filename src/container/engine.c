@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "container/container_internal.h"
 #include "container/ns_spawn.h"
+#include "container/ns_volume.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -119,7 +120,7 @@ int engine_grade_fill(struct engine *e)
     g->freeze = g->tree_kill = e->cgroups.has[CGROUP_UNIFIED] ? ENFORCE_CGROUP_V2 : ENFORCE_NONE;
     if (g->tree_kill == ENFORCE_NONE)
         g->tree_kill = ENFORCE_WATCHER;
-    g->disk_on_tmpfs = true;
+    g->disk_on_tmpfs = !g->root || !volume_image_possible(NULL);
     snprintf(g->text, sizeof g->text, "namespace, %s, memory: %s, pids: %s, cpu: %s",
              g->root        ? "own id range"
              : g->uid_range ? "ids of the user's subordinate range"

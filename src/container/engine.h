@@ -66,7 +66,7 @@ struct limits {
 };
 #define LIMIT_DEFAULT_MEMORY ((uint64_t)1 << 30)
 #define LIMIT_DEFAULT_PIDS 1024u
-#define LIMIT_DEFAULT_DISK ((uint64_t)2 << 30)
+#define LIMIT_DEFAULT_DISK ((uint64_t)512 << 20)
 #define LIMIT_DEFAULT_OPEN_FILES 4096u
 
 struct root_mount {

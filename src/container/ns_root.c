@@ -2,6 +2,8 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "container/fsconf.h"
+#include "container/ns_volume.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,64 +17,33 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The kernel takes mount options of at most this many bytes through fsconfig(2). */
-#define FSCONFIG_MAX 255
-
-static int set_string(int fs, const char *key, const char *value)
+static int mount_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, bool in_memory, struct error *err)
 {
-    return fsconfig(fs, FSCONFIG_SET_STRING, key, value, 0);
-}
-
-/* The last message the kernel left in a file system context, for the error text. */
-static int fs_error(int fs, struct error *err, const char *what)
-{
-    int saved = errno;
-    char text[256];
-    ssize_t n = fs < 0 ? -1 : read(fs, text, sizeof text - 1);
-    error_system(err, saved, "cannot mount %s", what);
-    if (n > 2) {
-        text[n] = '\0';
-        text[strcspn(text, "\n")] = '\0';
-        size_t used = strlen(err ? err->message : "");
-        if (err)
-            snprintf(err->message + used, sizeof err->message - used, " (%s)", text + 2);
-    }
-    return -1;
-}
-
-static int resize(struct ns_root *r, const char *size, const char *inodes, struct error *err)
-{
-    cleanup_close int fs = fspick(r->dir_fd, "disk", FSPICK_CLOEXEC | FSPICK_NO_AUTOMOUNT);
-    if (fs < 0 || set_string(fs, "size", size) < 0 || set_string(fs, "nr_inodes", inodes) < 0 ||
-        fsconfig(fs, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0)
-        return fs_error(fs, err, "the writable layer with its new size");
+    int got = -1;
+    if (mkdirat(r->dir_fd, "disk", 0700) < 0 && errno != EEXIST)
+        return error_system(err, errno, "cannot create %s/disk", r->dir);
+    if ((in_memory ? volume_in_memory(bytes, inodes, &got, err)
+                   : volume_in_image(r->data_dir, bytes, inodes, &got, err)) < 0)
+        return -1;
+    cleanup_close int mnt = got;
+    if (move_mount(mnt, "", r->dir_fd, "disk", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+        return error_system(err, errno, "cannot attach the writable layer");
+    r->volume = true;
     return 0;
 }
 
-int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, struct error *err)
+int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, bool in_memory, struct error *err)
 {
-    char size[32], nodes[32];
-    snprintf(size, sizeof size, "%llu", (unsigned long long)bytes);
-    snprintf(nodes, sizeof nodes, "%llu", (unsigned long long)inodes);
-    if (r->volume) {
-        if ((r->bytes != bytes || r->inodes != inodes) && resize(r, size, nodes, err) < 0)
-            return -1;
-        r->bytes = bytes;
-        r->inodes = inodes;
+    if (r->volume && r->in_memory == in_memory && r->bytes == bytes && r->inodes == inodes)
         return 0;
-    }
-    if (mkdirat(r->dir_fd, "disk", 0700) < 0 && errno != EEXIST)
-        return error_system(err, errno, "cannot create %s/disk", r->dir);
-    cleanup_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
-    if (fs < 0 || set_string(fs, "size", size) < 0 || set_string(fs, "nr_inodes", nodes) < 0 ||
-        set_string(fs, "mode", "0700") < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-        return fs_error(fs, err, "the writable layer");
-    cleanup_close int mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    if (mnt < 0 || move_mount(mnt, "", r->dir_fd, "disk", MOVE_MOUNT_F_EMPTY_PATH) < 0)
-        return fs_error(-1, err, "the writable layer");
-    r->volume = true;
+    if (r->volume && !(r->in_memory && in_memory))
+        ns_root_unmount(r);
+    if ((r->volume ? volume_resize(r->dir_fd, "disk", bytes, inodes, err)
+                   : mount_volume(r, bytes, inodes, in_memory, err)) < 0)
+        return -1;
     r->bytes = bytes;
     r->inodes = inodes;
+    r->in_memory = in_memory;
     return 0;
 }
 
@@ -130,13 +101,13 @@ static int configure_layers(int fs, unsigned overlay, size_t count)
     buf_init(&list, 0);
     for (size_t i = count; i-- > 0;)
         buf_printf(&list, "l%u.%zu%s", overlay, i, i ? ":" : "");
-    if (list.len <= FSCONFIG_MAX && buf_str(&list)) {
-        rc = set_string(fs, "lowerdir", (const char *)list.data);
+    if (list.len <= FSCONF_MAX && buf_str(&list)) {
+        rc = fsconf_string(fs, "lowerdir", (const char *)list.data);
     } else {
         rc = 0;
         for (size_t i = count; rc == 0 && i-- > 0;) {
             snprintf(name, sizeof name, "l%u.%zu", overlay, i);
-            rc = set_string(fs, "lowerdir+", name);
+            rc = fsconf_string(fs, "lowerdir+", name);
         }
     }
     buf_free(&list);
@@ -151,13 +122,13 @@ static int mount_overlay(struct ns_root *r, unsigned overlay, size_t count, stru
     cleanup_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     /* userxattr: marks of the writable layer are user.overlay.*, which a container's root may read when its
      * snapshot is packed; it also switches redirect_dir and metacopy off (overlayfs documentation). */
-    if (fs < 0 || set_string(fs, "source", "cloister") < 0 || configure_layers(fs, overlay, count) < 0 ||
-        set_string(fs, "upperdir", upper) < 0 || set_string(fs, "workdir", work) < 0 ||
+    if (fs < 0 || fsconf_string(fs, "source", "cloister") < 0 || configure_layers(fs, overlay, count) < 0 ||
+        fsconf_string(fs, "upperdir", upper) < 0 || fsconf_string(fs, "workdir", work) < 0 ||
         fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-        return fs_error(fs, err, "the container's root");
+        return fsconf_error(fs, err, "the container's root");
     int mnt = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
-    return mnt < 0 ? fs_error(fs, err, "the container's root") : mnt;
+    return mnt < 0 ? fsconf_error(fs, err, "the container's root") : mnt;
 }
 
 int ns_root_overlay(struct ns_root *r, const char *const *layers, size_t count, int *ret_fd,

@@ -17,16 +17,18 @@
 struct ns_root {
     int dir_fd; /* the run directory, O_PATH */
     const char *dir;
-    uid_t uid;     /* outside id of the container's root: owner of the writable layers */
-    int userns_fd; /* the container's user namespace */
-    bool idmap;    /* layers are mounted through the container's id map (only root can) */
-    bool volume;   /* the volume is mounted */
+    uid_t uid;      /* outside id of the container's root: owner of the writable layers */
+    int userns_fd;  /* the container's user namespace */
+    bool idmap;     /* layers are mounted through the container's id map (only root can) */
+    bool volume;    /* the volume is mounted */
+    bool in_memory; /* it is a tmpfs */
+    const char *data_dir;
     uint64_t bytes, inodes;
     unsigned overlays;
 };
 
-/* Mounts the volume (or resizes it when it is there already). */
-int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, struct error *err);
+/* Mounts the volume, or brings the one that is there, still unused, to this size and kind. */
+int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, bool in_memory, struct error *err);
 /* One overlay over `layers` (absolute directories, bottom first), with its own writable layer in the volume.
  * The first one is the container's root, and its upper directory is <dir>/disk/0/upper. */
 int ns_root_overlay(struct ns_root *r, const char *const *layers, size_t count, int *ret_fd,

@@ -128,7 +128,8 @@ static int ns_create(struct engine *e, const char *id, struct sandbox **ret, str
     s->root.uid = s->id_base;
     s->root.userns_fd = s->userns_fd;
     s->root.idmap = e->idmap.root;
-    if (ns_root_volume(&s->root, LIMIT_DEFAULT_DISK, inodes_for(LIMIT_DEFAULT_DISK), err) < 0)
+    s->root.data_dir = e->data_dir;
+    if (ns_root_volume(&s->root, LIMIT_DEFAULT_DISK, inodes_for(LIMIT_DEFAULT_DISK), true, err) < 0)
         goto fail;
     *ret = s;
     return 0;
@@ -202,11 +203,16 @@ static int ns_prepare(struct sandbox *s, const struct start_spec *spec, struct b
 {
     const struct limits *l = &spec->limits;
     uint64_t disk = l->disk_bytes ? l->disk_bytes : LIMIT_DEFAULT_DISK;
+    uint64_t memory = l->memory_bytes ? l->memory_bytes : LIMIT_DEFAULT_MEMORY;
+    /* A writable layer that could eat more than half of the memory limit goes to disk, so that filling it
+     * ends in ENOSPC and not in the memory limit. */
+    bool in_memory = disk <= memory / 2 || s->engine->grade.disk_on_tmpfs;
     int fd = -1;
     *nfds = 0;
     *pairs = 0;
     if (cgroup_limit(&s->cgroup, l, err) < 0 ||
-        ns_root_volume(&s->root, disk, l->disk_inodes ? l->disk_inodes : inodes_for(disk), err) < 0 ||
+        ns_root_volume(&s->root, disk, l->disk_inodes ? l->disk_inodes : inodes_for(disk), in_memory, err) <
+            0 ||
         ns_root_overlay(&s->root, spec->layers, spec->layer_count, &fd, err) < 0)
         goto fail;
     int index = add_fd(fds, max_fds, nfds, fd, err);
