@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <linux/mount.h>
 #include <spawn.h>
 #include <stdio.h>
