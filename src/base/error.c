@@ -55,7 +55,7 @@ int errno_from_name(const char *name)
     return 0;
 }
 
-static void set_message(struct error *err, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void set_message(struct error *err, const char *fmt, va_list ap)
 {
     vsnprintf(err->message, sizeof err->message, fmt, ap);
 }
