@@ -1,4 +1,5 @@
 /* What two honest ends of a link do for each other. */
+#include "link/link_internal.h"
 #include "link_testing.h"
 
 #include <stdio.h>
@@ -687,6 +688,73 @@ static void want_write_is_called_once_for_a_batch(void **state)
     close_both(e);
 }
 
+/* Writes all it may in the callback, and says how much that was. */
+static void greedy_writable(void *user, uint32_t id)
+{
+    struct sink *s = user;
+    size_t n = link_stream_writable(s->l, id);
+    s->writable++;
+    s->bytes += n;
+    assert_int_equal(link_stream_write(s->l, id, zeros, n), 0);
+    assert_int_equal(link_stream_writable(s->l, id), 0);
+}
+
+static void greedy_writers_take_turns(void **state)
+{
+    static const struct link_stream_ops greedy_ops = {.writable = greedy_writable};
+    struct link *l = link_new(&(struct link_config){.side = LINK_HOST, .max_output = 10000});
+    struct sink sinks[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        uint32_t id = link_stream_new(l);
+        sinks[i].l = l;
+        assert_int_equal(link_stream_open_send(l, id, &greedy_ops, &sinks[i], NULL), 0);
+        greedy_writable(&sinks[i], id);
+    }
+    for (int round = 0; round < 30; round++)
+        link_sent(l, 10000);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(sinks[i].writable, 11);
+    link_free(l);
+}
+
+static void receive_link(void *user, uint32_t id, const uint8_t *data, size_t len)
+{
+    struct sink *s = user;
+    assert_int_equal(link_receive(s->l, "x", 1, &s->why), -1);
+}
+
+static void receiving_inside_a_callback_is_refused(void **state)
+{
+    static const struct link_stream_ops nested_ops = {.data = receive_link};
+    struct ends *e = *state;
+    struct sink from = {0}, to = {.l = e->guest};
+    uint32_t id = link_stream_new(e->host);
+    assert_int_equal(link_stream_open_send(e->host, id, &sink_ops, &from, NULL), 0);
+    assert_int_equal(link_stream_open_receive(e->guest, id, &nested_ops, &to, NULL), 0);
+    link_stream_write(e->host, id, zeros, 10);
+    pump(e->host, e->guest);
+    assert_error(&to.why, ERROR_INTERNAL, "link_receive() was called from inside one of its callbacks");
+    assert_true(link_alive(e->guest));
+    close_both(e);
+}
+
+static void call_numbers_wrap_around_those_in_use(void **state)
+{
+    struct ends *e = *state;
+    struct answer first = {0}, a = {0};
+    uint32_t held = link_call(e->host, 0, "hold", NULL, 0, on_answer, &first);
+    assert_int_equal(held, 1);
+    e->host->next_call = UINT32_MAX;
+    assert_int_equal(link_call(e->host, 0, "echo", NULL, 0, on_answer, &a), UINT32_MAX);
+    assert_int_equal(link_call(e->host, 0, "echo", NULL, 0, on_answer, &a), 2);
+    pump(e->host, e->guest);
+    assert_int_equal(a.count, 2);
+    link_return(e->object.held, NULL, 0);
+    pump(e->host, e->guest);
+    assert_int_equal(first.count, 1);
+    close_both(e);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -713,6 +781,9 @@ int main(void)
         T(stream_numbers_are_checked),
         T(streams_of_a_refused_call_are_reset),
         T(want_write_is_called_once_for_a_batch),
+        T(greedy_writers_take_turns),
+        T(receiving_inside_a_callback_is_refused),
+        T(call_numbers_wrap_around_those_in_use),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }
