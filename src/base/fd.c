@@ -155,8 +155,80 @@ int dir_make(const char *path, mode_t mode, struct error *err)
     return 0;
 }
 
-/* Removes everything in the directory `fd` (consumed) that lives on device `dev`. */
-static int remove_children(int fd, dev_t dev)
+/* --- removing a tree: UNTRUSTED INPUT, a guest may have made it --- */
+
+#define REMOVE_DEPTH 32
+
+struct removal {
+    int top;
+    dev_t dev;
+    unsigned long lifted;
+};
+
+static int remove_children(struct removal *r, int fd, unsigned depth);
+
+/* As unlinkat(), also in a directory that forbids writing to its own owner, as images have them. */
+static int remove_entry(int dir, const char *name, int flags)
+{
+    if (unlinkat(dir, name, flags) == 0)
+        return 0;
+    return errno == EACCES && fchmod(dir, 0700) == 0 ? unlinkat(dir, name, flags) : -1;
+}
+
+/* Opens a directory, even one that its own owner may not read. Never through a symbolic link. */
+static int open_child(int dir, const char *name)
+{
+    const int flags = O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+    char path[40];
+    int fd = openat(dir, name, O_RDONLY | flags);
+    if (fd >= 0 || errno != EACCES)
+        return fd;
+    cleanup_close int at = openat(dir, name, O_PATH | flags);
+    if (at < 0)
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", at);
+    if (chmod(path, 0700) < 0) {
+        errno = EACCES; /* whatever kept us from changing that, a missing /proc too */
+        return -1;
+    }
+    return openat(dir, name, O_RDONLY | flags);
+}
+
+/* Moves a directory that lies too deep up to the top, whose next pass removes it: a tree may be deeper than
+ * there are descriptors, or stack. */
+static int lift_child(struct removal *r, int dir, const char *name, int child)
+{
+    char to[40];
+    if (fchmod(child, 0700) < 0 || fchmod(dir, 0700) < 0)
+        return -1;
+    do {
+        snprintf(to, sizeof to, ".lifted-%lu", r->lifted++);
+        if (renameat(dir, name, r->top, to) == 0)
+            return 0;
+    } while (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR);
+    return -1;
+}
+
+static int remove_directory(struct removal *r, int dir, const char *name, unsigned depth)
+{
+    struct stat st;
+    cleanup_close int child = open_child(dir, name);
+    if (child < 0 || fstat(child, &st) < 0)
+        return -1;
+    if (st.st_dev != r->dev) {
+        errno = EXDEV;
+        return -1;
+    }
+    if (depth >= REMOVE_DEPTH)
+        return lift_child(r, dir, name, child);
+    if (remove_children(r, steal_fd(&child), depth + 1) < 0)
+        return -1;
+    return remove_entry(dir, name, AT_REMOVEDIR);
+}
+
+/* Removes everything in the directory `fd` (consumed), as far as it can. -1 with the errno of the last
+ * failure. */
+static int remove_children(struct removal *r, int fd, unsigned depth)
 {
     cleanup_dir DIR *dir = fdopendir(fd);
     if (!dir) {
@@ -168,28 +240,12 @@ static int remove_children(int fd, dev_t dev)
     while ((e = readdir(dir))) {
         if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
             continue;
-        if (e->d_type != DT_DIR && unlinkat(dirfd(dir), e->d_name, 0) == 0)
+        if (e->d_type != DT_DIR && remove_entry(dirfd(dir), e->d_name, 0) == 0)
             continue;
-        /* A directory that forbids writing to its own owner, as images have them. */
-        if (e->d_type != DT_DIR && errno == EACCES && fchmod(dirfd(dir), 0700) == 0 &&
-            unlinkat(dirfd(dir), e->d_name, 0) == 0)
-            continue;
-        int child = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (child < 0 && errno == EACCES && fchmodat(dirfd(dir), e->d_name, 0700, 0) == 0)
-            child = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (child < 0) {
+        /* Of an unknown type, it may yet be a directory. */
+        if (e->d_type != DT_DIR && errno != EISDIR)
             failed = errno;
-            continue;
-        }
-        struct stat st;
-        if (fstat(child, &st) < 0 || st.st_dev != dev) {
-            failed = EXDEV;
-            close(child);
-            continue;
-        }
-        if (remove_children(child, dev) < 0 || (unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) < 0 &&
-                                                (errno != EACCES || fchmod(dirfd(dir), 0700) < 0 ||
-                                                 unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) < 0)))
+        else if (remove_directory(r, dirfd(dir), e->d_name, depth) < 0)
             failed = errno;
     }
     if (failed) {
@@ -201,15 +257,21 @@ static int remove_children(int fd, dev_t dev)
 
 int dir_remove(int at, const char *path, struct error *err)
 {
-    int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    cleanup_close int top = open_child(at, path);
+    if (top < 0)
         return errno == ENOENT ? 0 : error_system(err, errno, "cannot open %s", path);
     struct stat st;
-    if (fstat(fd, &st) < 0) {
-        close(fd);
+    if (fstat(top, &st) < 0)
         return error_system(err, errno, "cannot read %s", path);
-    }
-    if (remove_children(fd, st.st_dev) < 0 || unlinkat(at, path, AT_REMOVEDIR) < 0)
+    struct removal r = {.top = top, .dev = st.st_dev};
+    unsigned long before;
+    int failed;
+    do { /* ends: each pass makes what it lifts less deep */
+        before = r.lifted;
+        int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        failed = fd < 0 || remove_children(&r, fd, 0) < 0;
+    } while (r.lifted != before);
+    if (failed || remove_entry(at, path, AT_REMOVEDIR) < 0)
         return error_system(err, errno, "cannot remove %s", path);
     return 0;
 }

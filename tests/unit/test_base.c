@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* --- parse --- */
@@ -446,6 +448,70 @@ static void removal_follows_no_link(void **state)
     assert_int_equal(faccessat(d->fd, "keep/f", F_OK, 0), 0);
 }
 
+/* A guest can nest directories deeper than a process has descriptors; removal must cope, and in the way of
+ * its names too. */
+static void very_deep_trees_are_removed(void **state)
+{
+    struct dir *d = *state;
+    struct error err = {0};
+    assert_int_equal(mkdirat(d->fd, "tree", 0755), 0);
+    assert_int_equal(mkdirat(d->fd, "tree/.lifted-0", 0755), 0);
+    assert_int_equal(mkdirat(d->fd, "tree/.lifted-0/x", 0755), 0);
+    assert_int_equal(file_replace(d->fd, "tree/.lifted-1", "x", 1, 0600, &err), 0);
+    int fd = openat(d->fd, "tree", O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < 1500; i++) {
+        assert_int_equal(mkdirat(fd, "d", 0755), 0);
+        if (i % 100 == 0)
+            assert_int_equal(symlinkat("/", fd, "link"), 0);
+        int next = openat(fd, "d", O_RDONLY | O_CLOEXEC);
+        assert_true(next >= 0);
+        close(fd);
+        fd = next;
+    }
+    close(fd);
+    struct rlimit old, low = {.rlim_cur = 100, .rlim_max = 0};
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    low.rlim_max = old.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    int r = dir_remove(d->fd, "tree", &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_string_equal(err.message, "");
+    assert_int_equal(r, 0);
+    assert_int_equal(faccessat(d->fd, "tree", F_OK, 0), -1);
+}
+
+/* Runs as an ordinary user, for whom modes count. */
+static int remove_as_user(const char *path)
+{
+    struct error err = {0};
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+            _exit(2);
+        char tree[100];
+        snprintf(tree, sizeof tree, "%s/tree", path);
+        if (dir_make(tree, 0755, &err) < 0)
+            _exit(3);
+        int fd = open(tree, O_RDONLY | O_CLOEXEC);
+        if (mkdirat(fd, "unreadable", 0755) < 0 || mkdirat(fd, "unreadable/x", 0755) < 0 ||
+            mkdirat(fd, "readonly", 0755) < 0 || mkdirat(fd, "readonly/empty", 0) < 0 ||
+            symlinkat("/", fd, "readonly/link") < 0 || fchmodat(fd, "unreadable", 0, 0) < 0 ||
+            fchmodat(fd, "readonly", 0555, 0) < 0)
+            _exit(4);
+        _exit(dir_remove(AT_FDCWD, tree, &err) < 0 ? 5 : access(tree, F_OK) == 0 ? 6 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void modes_do_not_stop_the_owner(void **state)
+{
+    struct dir *d = *state;
+    assert_int_equal(chmod(d->path, 0777), 0);
+    assert_int_equal(remove_as_user(d->path), 0);
+}
+
 static void stolen_things_are_left_alone(void **state)
 {
     int kept;
@@ -495,6 +561,8 @@ int main(void)
         cmocka_unit_test(pipes_are_read_to_the_end),
         D(directories_are_made_with_parents),
         D(removal_follows_no_link),
+        D(very_deep_trees_are_removed),
+        D(modes_do_not_stop_the_owner),
         cmocka_unit_test(stolen_things_are_left_alone),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
