@@ -1,0 +1,74 @@
+#include "cli/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void stream_open(struct stream *s, int fd)
+{
+    *s = (struct stream){.fd = fd};
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return;
+    s->socket = S_ISSOCK(st.st_mode);
+    s->pollable = s->socket || S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && isatty(fd));
+    if (!s->pollable || s->socket)
+        return;
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    int own = open(path, (fd ? O_WRONLY : O_RDONLY) | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (own < 0)
+        return; /* a terminal of another user, or no /proc: polling before each call has to do */
+    s->fd = own;
+    s->own = true;
+}
+
+void stream_close(struct stream *s)
+{
+    if (s->own)
+        close(s->fd);
+    s->own = false;
+}
+
+/* For a shared, blocking description: goes on only when poll(2) says that a small transfer will not wait. */
+static bool ready(const struct stream *s, short what)
+{
+    struct pollfd p = {.fd = s->fd, .events = what};
+    if (poll(&p, 1, 0) > 0)
+        return true;
+    errno = EAGAIN;
+    return false;
+}
+
+ssize_t stream_read(struct stream *s, void *data, size_t len)
+{
+    ssize_t n;
+    do {
+        if (s->socket)
+            n = recv(s->fd, data, len, MSG_DONTWAIT);
+        else if (s->pollable && !s->own && !ready(s, POLLIN))
+            n = -1;
+        else
+            n = read(s->fd, data, len);
+    } while (n < 0 && errno == EINTR);
+    return n;
+}
+
+ssize_t stream_write(struct stream *s, const void *data, size_t len)
+{
+    ssize_t n;
+    do {
+        if (s->socket)
+            n = send(s->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        else if (s->pollable && !s->own)
+            n = ready(s, POLLOUT) ? write(s->fd, data, len < PIPE_BUF ? len : PIPE_BUF) : -1;
+        else
+            n = write(s->fd, data, len);
+    } while (n < 0 && errno == EINTR);
+    return n;
+}
