@@ -92,7 +92,8 @@ struct link_config {
 
 struct link *link_new(const struct link_config *config);
 /* Fails every call in progress and resets every stream with `why` (or a plain ERROR_GONE when NULL), drops
- * every export, after which the link is dead: further calls fail at once. Idempotent. */
+ * every export, discards pending output, after which the link is dead: further calls fail at once.
+ * Idempotent. */
 void link_shutdown(struct link *l, const struct error *why);
 void link_free(struct link *l); /* link_shutdown() first if not done; not from inside a callback */
 
@@ -119,10 +120,9 @@ void link_cancel(struct link *l, uint32_t call);
 void link_drop(struct link *l, uint32_t peer_cap);
 
 /* --- answering the peer --- */
-void link_return(struct link_call *call, const void *value,
-                 size_t len); /* NULL/0: null. Consumes `call`. A value that is too large or not
-                               * well-formed becomes a THROW. */
-void link_throw(struct link_call *call, const struct error *err); /* Consumes `call`. */
+/* Both consume `call`. A value (NULL/0: null) that is too large or not well-formed becomes a THROW. */
+void link_return(struct link_call *call, const void *value, size_t len);
+void link_throw(struct link_call *call, const struct error *err);
 /* Called when the peer cancels or the link dies before the answer (at once if that has happened); the call
  * must still be consumed: a cancelled call is answered too. */
 void link_call_on_cancel(struct link_call *call, void (*fn)(void *user), void *user);
@@ -153,10 +153,12 @@ int link_stream_open_receive(struct link *l, uint32_t id, const struct link_stre
 size_t link_stream_writable(const struct link *l, uint32_t id);
 /* Sends at most link_stream_writable() bytes (more is an error: -1, nothing is sent). */
 int link_stream_write(struct link *l, uint32_t id, const void *data, size_t len);
-void link_stream_end(struct link *l, uint32_t id); /* sender */
-void link_stream_reset(struct link *l, uint32_t id,
-                       const struct error *why);                  /* either; no further callbacks */
-void link_stream_consumed(struct link *l, uint32_t id, size_t n); /* receiver: gives credit back */
+/* The sender's orderly end. */
+void link_stream_end(struct link *l, uint32_t id);
+/* Either end gives the stream up; no further callbacks. */
+void link_stream_reset(struct link *l, uint32_t id, const struct error *why);
+/* The receiver gives credit back. */
+void link_stream_consumed(struct link *l, uint32_t id, size_t n);
 
 /* --- log --- */
 void link_log(struct link *l, int level, int64_t ms, const char *text);
