@@ -21,11 +21,12 @@
  *     hostname: text.
  *     limits: {openFiles?: RLIMIT_NOFILE, pids?: RLIMIT_NPROC (where no cgroup does it), memoryWatch?: bytes of resident memory at
  *         which the agent ends everything because no cgroup does it}.
- *     main: the process specification below. When the main process ends the agent kills everything else, answers its "wait", and
+ *     main: the process specification below; absent: the container is held (files and execs work) until "main". When the main process ends the agent kills everything else, answers its "wait", and
  *         exits. When the link closes it kills everything and exits.
  *     The agent then drops every capability it no longer needs, sets no_new_privs and its seccomp filter, so that every process
  *     inherits them.
  *
+ * "main" <process specification>                -> {process: capability, pid}   starts the main process of a held container, once
  * "exec" <process specification>                -> {process: capability, pid}
  *
  *   process specification:
