@@ -69,21 +69,22 @@ static int run_mkfs(const char *path, uint64_t inodes, struct error *err)
     int status;
     snprintf(count, sizeof count, "%llu", (unsigned long long)inodes);
     /* No journal: a volume never outlives its container, so there is nothing to recover. */
-    char *argv[] = {MKFS,
-                    "-q",
-                    "-F",
-                    "-O",
-                    "^has_journal,^resize_inode",
-                    "-E",
-                    "lazy_itable_init=1,nodiscard,root_owner=0:0",
-                    "-m",
-                    "0",
-                    "-N",
-                    count,
-                    (char *)path,
-                    NULL};
-    char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
-    int r = posix_spawn(&pid, MKFS, NULL, NULL, argv, envp);
+    /* posix_spawn(3) takes pointers to writable strings but writes to none. */
+    const char *argv[] = {MKFS,
+                          "-q",
+                          "-F",
+                          "-O",
+                          "^has_journal,^resize_inode",
+                          "-E",
+                          "lazy_itable_init=1,nodiscard,root_owner=0:0",
+                          "-m",
+                          "0",
+                          "-N",
+                          count,
+                          path,
+                          NULL};
+    const char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
+    int r = posix_spawn(&pid, MKFS, NULL, NULL, (char *const *)argv, (char *const *)envp);
     if (r)
         return error_system(err, r, "cannot run %s", MKFS);
     if (waitpid(pid, &status, 0) < 0 || status != 0)
