@@ -1,7 +1,7 @@
 /* Measures Cloister against its peers in the same run and prints ratios. Usage:
  *   bench SOCKET CLOISTER start|oneshot|exec|throughput|idle|churn [COUNT]
- * Peers: bubblewrap for start and oneshot, fork+exec for exec, a plain pipe for throughput. Rounds alternate between the two, so
- * that both see the same machine. */
+ * Peers: bubblewrap for start and oneshot, fork+exec for exec, a plain pipe for throughput. Rounds alternate
+ * between the two, so that both see the same machine. */
 #include "http.h"
 
 #include <dirent.h>
@@ -45,16 +45,19 @@ static void die(const char *what)
     exit(1);
 }
 
-static void report(const char *what, double ours, double peer, const char *peer_name, const char *unit, double limit, int lower)
+static void report(const char *what, double ours, double peer, const char *peer_name, const char *unit,
+                   double limit, int lower)
 {
     double ratio = ours / peer;
-    printf("%-34s %9.2f %s  %-12s %9.2f %s  ratio %5.2f  (%s %.2f: %s)\n", what, ours, unit, peer_name, peer, unit, ratio,
-           lower ? "at most" : "at least", limit, (lower ? ratio <= limit : ratio >= limit) ? "ok" : "MISSED");
+    printf("%-34s %9.2f %s  %-12s %9.2f %s  ratio %5.2f  (%s %.2f: %s)\n", what, ours, unit, peer_name, peer,
+           unit, ratio, lower ? "at most" : "at least", limit,
+           (lower ? ratio <= limit : ratio >= limit) ? "ok" : "MISSED");
     fflush(stdout);
 }
 
-/* Starts a program with its output in a pipe; milliseconds to its first byte, or to its end when it prints nothing. */
-static double spawn_time(char *const *argv, int first_byte)
+/* Starts a program with its output in a pipe; milliseconds to its first byte, or to its end when it prints
+ * nothing. */
+static double spawn_time(const char *const *argv, int first_byte)
 {
     int p[2];
     char c[256];
@@ -65,7 +68,7 @@ static double spawn_time(char *const *argv, int first_byte)
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_adddup2(&fa, p[1], 1);
     double t = now_ms();
-    if (posix_spawnp(&pid, argv[0], &fa, NULL, argv, environ))
+    if (posix_spawnp(&pid, argv[0], &fa, NULL, (char *const *)argv, environ))
         die(argv[0]);
     close(p[1]);
     ssize_t n = read(p[0], c, sizeof c);
@@ -80,9 +83,10 @@ static double spawn_time(char *const *argv, int first_byte)
     return first_byte && n > 0 ? first : all;
 }
 
-#define BWRAP                                                                                                          \
-    "bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib", "/lib",  \
-        "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--"
+#define BWRAP                                                                                                \
+    "bwrap", "--unshare-all", "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink",      \
+        "usr/lib", "/lib", "--symlink", "usr/lib64", "/lib64", "--proc", "/proc", "--dev", "/dev",           \
+        "--tmpfs", "/tmp", "--"
 
 static double start_once(struct http *api, struct http *out, int n)
 {
@@ -92,7 +96,8 @@ static double start_once(struct http *api, struct http *out, int n)
     double t = now_ms();
     if (http_request(api, "POST", "/v1/containers", json, body, sizeof body) != 201)
         die(body);
-    if (http_begin(out, "GET", path, "application/vnd.cloister.frames") != 200 || http_read_chunk(out, piece, sizeof piece) <= 0)
+    if (http_begin(out, "GET", path, "application/vnd.cloister.frames") != 200 ||
+        http_read_chunk(out, piece, sizeof piece) <= 0)
         die("no output stream");
     t = now_ms() - t;
     while (http_read_chunk(out, piece, sizeof piece) > 0)
@@ -105,16 +110,18 @@ static double start_once(struct http *api, struct http *out, int n)
 
 static void bench_start(int count)
 {
-    char *peer[] = {BWRAP, "echo", "hi", NULL};
+    const char *peer[] = {BWRAP, "echo", "hi", NULL};
     struct http *api = malloc(sizeof *api), *out = malloc(sizeof *out);
     double *ours = calloc((size_t)count, sizeof *ours), *theirs = calloc((size_t)count, sizeof *theirs);
-    if (!api || !out || !ours || !theirs || http_open(api, socket_path) < 0 || http_open(out, socket_path) < 0)
+    if (!api || !out || !ours || !theirs || http_open(api, socket_path) < 0 ||
+        http_open(out, socket_path) < 0)
         die("cannot reach the daemon");
     for (int i = 0; i < count; i++) {
         ours[i] = start_once(api, out, i);
         theirs[i] = spawn_time(peer, 1);
     }
-    report("start to first output (daemon)", median(ours, count), median(theirs, count), "bubblewrap", "ms", 0.5, 1);
+    report("start to first output (daemon)", median(ours, count), median(theirs, count), "bubblewrap", "ms",
+           0.5, 1);
     http_close(api);
     http_close(out);
     free(api);
@@ -125,14 +132,15 @@ static void bench_start(int count)
 
 static void bench_oneshot(int count)
 {
-    char *peer[] = {BWRAP, "true", NULL};
-    char *own[] = {(char *)cloister, "run", "--", "true", NULL};
+    const char *peer[] = {BWRAP, "true", NULL};
+    const char *own[] = {cloister, "run", "--", "true", NULL};
     double *ours = calloc((size_t)count, sizeof *ours), *theirs = calloc((size_t)count, sizeof *theirs);
     for (int i = 0; i < count; i++) {
         ours[i] = spawn_time(own, 0);
         theirs[i] = spawn_time(peer, 0);
     }
-    report("one-shot cloister run -- true", median(ours, count), median(theirs, count), "bubblewrap", "ms", 1.5, 1);
+    report("one-shot cloister run -- true", median(ours, count), median(theirs, count), "bubblewrap", "ms",
+           1.5, 1);
     free(ours);
     free(theirs);
 }
@@ -155,11 +163,11 @@ static void end_container(struct http *api, const char *name)
 
 static double fork_exec_time(void)
 {
-    char *argv[] = {"/usr/bin/true", NULL};
+    const char *argv[] = {"/usr/bin/true", NULL};
     double t = now_ms();
     pid_t pid = fork();
     if (pid == 0) {
-        execv(argv[0], argv);
+        execv(argv[0], (char *const *)argv);
         _exit(127);
     }
     waitpid(pid, NULL, 0);
@@ -176,8 +184,8 @@ static void bench_exec(int count)
     begin_container(api, "bench-exec");
     for (int i = 0; i < count; i++) {
         double t = now_ms();
-        if (http_request(api, "POST", "/v1/containers/bench-exec/exec", "{\"cmd\":[\"/usr/bin/true\"],\"wait\":true}", body,
-                         sizeof body) != 200)
+        if (http_request(api, "POST", "/v1/containers/bench-exec/exec",
+                         "{\"cmd\":[\"/usr/bin/true\"],\"wait\":true}", body, sizeof body) != 200)
             die(body);
         ours[i] = now_ms() - t;
         theirs[i] = fork_exec_time();
@@ -191,7 +199,7 @@ static void bench_exec(int count)
 }
 
 /* Megabytes per second from a program's stdout through a pipe. */
-static double pipe_rate(char *const *argv)
+static double pipe_rate(const char *const *argv)
 {
     static char buf[1 << 17];
     int p[2];
@@ -203,7 +211,7 @@ static double pipe_rate(char *const *argv)
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_adddup2(&fa, p[1], 1);
     double t = now_ms();
-    if (posix_spawnp(&pid, argv[0], &fa, NULL, argv, environ))
+    if (posix_spawnp(&pid, argv[0], &fa, NULL, (char *const *)argv, environ))
         die(argv[0]);
     close(p[1]);
     for (ssize_t n; (n = read(p[0], buf, sizeof buf)) > 0;)
@@ -218,7 +226,10 @@ static double http_rate(struct http *api, struct http *out, int mb)
 {
     static char piece[1 << 17];
     char json[256], path[128], body[8192];
-    snprintf(json, sizeof json, "{\"cmd\":[\"dd\",\"if=/dev/zero\",\"bs=128k\",\"count=%d\",\"status=none\"],\"overflow\":\"block\"}", mb * 8);
+    snprintf(
+        json, sizeof json,
+        "{\"cmd\":[\"dd\",\"if=/dev/zero\",\"bs=128k\",\"count=%d\",\"status=none\"],\"overflow\":\"block\"}",
+        mb * 8);
     double t = now_ms();
     if (http_request(api, "POST", "/v1/containers/bench-rate/exec", json, body, sizeof body) != 201)
         die(body);
@@ -242,8 +253,8 @@ static void bench_throughput(int mb)
 {
     char count[32];
     snprintf(count, sizeof count, "count=%d", mb * 8);
-    char *dd[] = {"dd", "if=/dev/zero", "bs=128k", count, "status=none", NULL};
-    char *own[] = {(char *)cloister, "run", "--", "dd", "if=/dev/zero", "bs=128k", count, "status=none", NULL};
+    const char *dd[] = {"dd", "if=/dev/zero", "bs=128k", count, "status=none", NULL};
+    const char *own[] = {cloister, "run", "--", "dd", "if=/dev/zero", "bs=128k", count, "status=none", NULL};
     double run[5], api_rate[5], peer[5];
     struct http *api = malloc(sizeof *api), *out = malloc(sizeof *out);
     if (!api || !out || http_open(api, socket_path) < 0 || http_open(out, socket_path) < 0)
@@ -331,8 +342,9 @@ static void bench_idle(int count)
     memory = sum_private(names, &after) - memory;
     memcpy(first, t, sizeof first);
     memcpy(last, t + count - 20, sizeof last);
-    printf("%-34s %9.0f KiB each (%d containers)  (at most 1536: %s)\n", "private memory of an idle container",
-           (double)memory / (after - before), after - before, memory / (after - before) <= 1536 ? "ok" : "MISSED");
+    printf("%-34s %9.0f KiB each (%d containers)  (at most 1536: %s)\n",
+           "private memory of an idle container", (double)memory / (after - before), after - before,
+           memory / (after - before) <= 1536 ? "ok" : "MISSED");
     report("start of the last 20 of them", median(last, 20), median(first, 20), "first 20", "ms", 2.0, 1);
     for (int i = 0; i < count; i++) {
         snprintf(name, sizeof name, "idle-%d", i);
@@ -365,8 +377,9 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(int);
         int count;
-    } table[] = {{"start", bench_start, 60},           {"oneshot", bench_oneshot, 40}, {"exec", bench_exec, 200},
-                 {"throughput", bench_throughput, 512}, {"idle", bench_idle, 500},      {"churn", bench_churn, 1000}};
+    } table[] = {{"start", bench_start, 60}, {"oneshot", bench_oneshot, 40},
+                 {"exec", bench_exec, 200},  {"throughput", bench_throughput, 512},
+                 {"idle", bench_idle, 500},  {"churn", bench_churn, 1000}};
     if (argc < 4)
         die("usage: bench SOCKET CLOISTER start|oneshot|exec|throughput|idle|churn [COUNT]");
     socket_path = argv[1];

@@ -57,12 +57,14 @@ static char *line(struct http *h)
     }
 }
 
-static int send_request(struct http *h, const char *method, const char *path, const char *json, const char *accept)
+static int send_request(struct http *h, const char *method, const char *path, const char *json,
+                        const char *accept)
 {
     char head[8192];
     size_t body = json ? strlen(json) : 0;
-    int n = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: cloister\r\nAccept: %s\r\nContent-Length: %zu\r\n\r\n%s", method,
-                     path, accept ? accept : "application/json", body, json ? json : "");
+    int n = snprintf(head, sizeof head,
+                     "%s %s HTTP/1.1\r\nHost: cloister\r\nAccept: %s\r\nContent-Length: %zu\r\n\r\n%s",
+                     method, path, accept ? accept : "application/json", body, json ? json : "");
     return write(h->fd, head, (size_t)n) == n ? 0 : -1;
 }
 
@@ -112,7 +114,8 @@ long http_read_chunk(struct http *h, char *to, size_t cap)
     return line(h) ? n : -1;
 }
 
-int http_request(struct http *h, const char *method, const char *path, const char *json, char *body, size_t cap)
+int http_request(struct http *h, const char *method, const char *path, const char *json, char *body,
+                 size_t cap)
 {
     long length;
     if (send_request(h, method, path, json, NULL) < 0)
