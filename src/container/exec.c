@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define MAX_ARGS 65536u
+#define EMPTY_MAP "\xa0" /* CBOR */
 
 static void maybe_free(struct exec *x);
 
@@ -206,7 +207,7 @@ static void on_deadline(uv_timer_t *t)
     struct link *l = container_link(x->container);
     x->timed_out = true;
     if (l && x->process)
-        link_call(l, x->process, "killTree", NULL, 0, NULL, NULL);
+        link_call(l, x->process, "killTree", EMPTY_MAP, 1, NULL, NULL);
 }
 
 static void timer_closed(uv_handle_t *h)
@@ -305,8 +306,15 @@ static void on_wait(void *user, const struct error *err, struct cbor_reader valu
 {
     struct exec *x = user;
     x->call = 0;
-    if (err) /* the link died: the container's end tells the reason */
+    if (err && !container_link(x->container)) /* the container's end tells the reason */
         return;
+    if (err) {
+        x->status.reason = STOP_AGENT;
+        x->status.code = 128 + 9;
+        snprintf(x->status.detail, sizeof x->status.detail, "%.255s", err->message);
+        finish(x, NULL);
+        return;
+    }
     read_status(x, value);
     finish(x, NULL);
 }
@@ -322,7 +330,7 @@ void exec_started(struct exec *x, uint32_t process, int pid)
         return;
     if (x->early_signal)
         exec_kill(x, x->early_signal, NULL);
-    x->call = link_call(l, process, "wait", NULL, 0, on_wait, x);
+    x->call = link_call(l, process, "wait", EMPTY_MAP, 1, on_wait, x);
     if (x->timed_out)
         on_deadline(&x->timer);
     if (!x->released && x->events.on_started)
@@ -480,8 +488,8 @@ static int call_process(struct exec *x, const char *method, const struct buf *ar
         return error_set(err, ERROR_STATE, "the process has ended");
     if (!x->process)
         return error_set(err, ERROR_STATE, "the process has not started yet");
-    uint32_t call =
-        link_call(l, x->process, method, args ? args->data : NULL, args ? args->len : 0, NULL, NULL);
+    uint32_t call = link_call(l, x->process, method, args ? args->data : (const uint8_t *)EMPTY_MAP,
+                              args ? args->len : 1, NULL, NULL);
     return call ? 0 : error_set(err, ERROR_LIMIT, "too many operations are in progress in this container");
 }
 

@@ -94,15 +94,20 @@ static const struct exec_events main_events = {
     .on_output = main_output, .on_output_end = main_output_end, .on_exit = main_exit};
 static const struct container_events events = {.on_ready = on_ready, .on_exit = on_exit_};
 
+static uv_timer_t tick;
+
+static void on_tick(uv_timer_t *t)
+{
+}
+
+/* Runs the loop until the flag is set; the tick keeps it from sleeping past the deadline. */
 static void spin(const bool *flag, unsigned seconds)
 {
     uint64_t until = clock_monotonic_ns() + seconds * 1000000000ull;
-    uv_timer_t tick;
-    uv_timer_init(&loop, &tick);
-    uv_timer_start(&tick, (uv_timer_cb)(void (*)(void))uv_now, 50, 50);
+    uv_timer_start(&tick, on_tick, 50, 50);
     while (!*flag && clock_monotonic_ns() < until)
         uv_run(&loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&tick, NULL);
+    uv_timer_stop(&tick);
     assert_true(*flag);
 }
 
@@ -288,7 +293,11 @@ static void test_exec(void **state)
     struct run r;
     begin_sleeper(&r);
     struct job j = {.in = "some text\n", .in_len = 10};
-    struct exec_spec s = {.argv = ARGV("sh", "-c", "cat; echo done; pwd; exit 3"), .cwd = "/tmp", .in = true, .out = true, .err = true};
+    struct exec_spec s = {.argv = ARGV("sh", "-c", "cat; echo done; pwd; exit 3"),
+                          .cwd = "/tmp",
+                          .in = true,
+                          .out = true,
+                          .err = true};
     job_begin(&j, r.c, &s);
     spin(&j.exited, 10);
     assert_text(&j.out, "some text\ndone\n/tmp\n");
@@ -358,7 +367,9 @@ static void test_exec_deadline(void **state)
     struct job j = {0};
     uint64_t t = clock_monotonic_ns();
     struct exec_spec s = {.argv = ARGV("sh", "-c", "echo first; (setsid sleep 77 &) ; sleep 60; echo never"),
-                          .out = true, .err = true, .timeout_ms = 500};
+                          .out = true,
+                          .err = true,
+                          .timeout_ms = 500};
     job_begin(&j, r.c, &s);
     spin(&j.exited, 10);
     assert_int_equal(j.status.reason, STOP_TIMEOUT);
@@ -406,7 +417,9 @@ static void test_disk_limit(void **state)
 {
     struct run r;
     struct start_spec s;
-    spec_init(&s, ARGV("sh", "-c", "dd if=/dev/zero of=/root/f bs=1M count=64 2>&1 | grep -o 'No space left on device'; stat -c %s /root/f"));
+    spec_init(&s, ARGV("sh", "-c",
+                       "dd if=/dev/zero of=/root/f bs=1M count=64 2>&1 | grep -o 'No space left on device'; "
+                       "stat -c %s /root/f"));
     s.limits.disk_bytes = 16u << 20;
     run_begin(&r, &s);
     spin(&r.exited, 30);
@@ -506,7 +519,8 @@ static void file_done(void *user, const struct error *err, struct cbor_reader va
         cbor_map_uint(&value, "size", UINT64_MAX, 0, &f->size);
 }
 
-static struct fs_op *file_begin(struct file_job *f, struct container *c, const char *method, const char *path, bool in, bool out)
+static struct fs_op *file_begin(struct file_job *f, struct container *c, const char *method, const char *path,
+                                bool in, bool out)
 {
     static const struct fs_events ev = {.on_data = file_data, .on_done = file_done};
     struct fs_op *op = NULL;
@@ -554,6 +568,7 @@ static int setup(void **state)
     snprintf(data, sizeof data, "%s/data", top);
     snprintf(run, sizeof run, "%s/run", top);
     uv_loop_init(&loop);
+    uv_timer_init(&loop, &tick);
     struct engine_config config = {.loop = &loop, .data_dir = data, .run_dir = run, .pool = 2};
     if (engine_open(&engine, &config, &err) < 0 || image_resolve(data, "host", &image, &err) < 0) {
         fprintf(stderr, "%s\n", err.message);
@@ -568,6 +583,7 @@ static int teardown(void **state)
     char cmd[128];
     image_free(image);
     engine_close(engine);
+    uv_close((uv_handle_t *)&tick, NULL);
     while (uv_run(&loop, UV_RUN_NOWAIT))
         ;
     int r = uv_loop_close(&loop);
@@ -578,14 +594,22 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_true),          cmocka_unit_test(test_output_and_code),
-        cmocka_unit_test(test_missing_program), cmocka_unit_test(test_signal_death),
-        cmocka_unit_test(test_exec),          cmocka_unit_test(test_many_execs),
-        cmocka_unit_test(test_big_pipe),      cmocka_unit_test(test_exec_deadline),
-        cmocka_unit_test(test_wall_limit),    cmocka_unit_test(test_memory_limit),
-        cmocka_unit_test(test_disk_limit),    cmocka_unit_test(test_pids_limit),
-        cmocka_unit_test(test_freeze),        cmocka_unit_test(test_hold),
-        cmocka_unit_test(test_destroy_while_starting), cmocka_unit_test(test_files),
+        cmocka_unit_test(test_true),
+        cmocka_unit_test(test_output_and_code),
+        cmocka_unit_test(test_missing_program),
+        cmocka_unit_test(test_signal_death),
+        cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_many_execs),
+        cmocka_unit_test(test_big_pipe),
+        cmocka_unit_test(test_exec_deadline),
+        cmocka_unit_test(test_wall_limit),
+        cmocka_unit_test(test_memory_limit),
+        cmocka_unit_test(test_disk_limit),
+        cmocka_unit_test(test_pids_limit),
+        cmocka_unit_test(test_freeze),
+        cmocka_unit_test(test_hold),
+        cmocka_unit_test(test_destroy_while_starting),
+        cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests_name("engine", tests, setup, teardown);
 }
