@@ -29,8 +29,9 @@ enum error_kind {
 
 struct error {
     enum error_kind kind;
-    int errnum;        /* errno value for ERROR_SYSTEM, else 0 */
-    char field[48];    /* for ERROR_INVALID: which input, in the caller's words (e.g. "limits.memoryMib") */
+    int errnum;     /* errno value for ERROR_SYSTEM, else 0 */
+    char field[48]; /* which input is at fault, where one is (always for ERROR_INVALID), in the caller's words
+                       (e.g. "limits.memoryMib") */
     char message[512]; /* one sentence, no newline, no trailing full stop */
 };
 

@@ -285,6 +285,5 @@ void link_get_error(struct cbor_reader r, struct error *ret)
     error_from_code(ret, code, message[0] ? message : "the other side gave no reason");
     if (ret->kind == ERROR_NONE)
         ret->kind = ERROR_INTERNAL; /* an error that calls itself success is still an error */
-    if (ret->kind == ERROR_INVALID)
-        memcpy(ret->field, field, sizeof field);
+    memcpy(ret->field, field, sizeof field);
 }
