@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define PATH_CAP 1024
+#define LISTING_MAX ((size_t)4 << 20)
 
 static const char *const v1_names[] = {"memory", "pids", "cpu"};
 
@@ -27,18 +28,32 @@ static bool list_has(const char *list, const char *word)
     return false;
 }
 
-/* The path of this process in a hierarchy: "word" is a v1 controller, or NULL for version 2. */
-static bool own_path(const char *word, char *to, size_t cap)
+/* The two files that say where cgroups are, read once for all hierarchies. */
+struct listing {
+    char *mounts, *own; /* /proc/self/mountinfo, /proc/self/cgroup */
+};
+
+/* Copies the line at *at, without its end, and moves on. */
+static bool next_line(const char **at, char *to, size_t cap)
 {
-    cleanup_file FILE *f = fopen("/proc/self/cgroup", "re");
+    size_t len = strcspn(*at, "\n");
+    if (!**at)
+        return false;
+    snprintf(to, cap, "%.*s", (int)len, *at);
+    *at += len + ((*at)[len] == '\n');
+    return true;
+}
+
+/* The path of this process in a hierarchy: "word" is a v1 controller, or NULL for version 2. */
+static bool own_path(const struct listing *l, const char *word, char *to, size_t cap)
+{
     char line[PATH_CAP];
-    while (f && fgets(line, sizeof line, f)) {
+    for (const char *at = l->own; next_line(&at, line, sizeof line);) {
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
         if (!path)
             continue;
         *path++ = '\0';
         names++;
-        path[strcspn(path, "\n")] = '\0';
         if (word ? list_has(names, word) : !*names) {
             snprintf(to, cap, "%s", path);
             return true;
@@ -48,13 +63,12 @@ static bool own_path(const char *word, char *to, size_t cap)
 }
 
 /* Finds where a hierarchy is mounted, and which of its directories that mount shows. */
-static bool find_mount(const char *word, char *mount, char *root, size_t cap)
+static bool find_mount(const struct listing *l, const char *word, char *mount, char *root, size_t cap)
 {
-    cleanup_file FILE *f = fopen("/proc/self/mountinfo", "re");
     char line[4096];
-    while (f && fgets(line, sizeof line, f)) {
+    for (const char *at = l->mounts; next_line(&at, line, sizeof line);) {
         char r[PATH_CAP], m[PATH_CAP], type[32], options[512];
-        char *tail = strstr(line, " - ");
+        char *tail = strstr(line, " - cgroup");
         if (!tail || sscanf(line, "%*d %*d %*s %1023s %1023s", r, m) != 2 ||
             sscanf(tail, " - %31s %*s %511s", type, options) != 2)
             continue;
@@ -68,10 +82,10 @@ static bool find_mount(const char *word, char *mount, char *root, size_t cap)
 }
 
 /* The directory of this process's own cgroup. */
-static bool own_directory(const char *word, char *to, char *top, size_t cap)
+static bool own_directory(const struct listing *l, const char *word, char *to, char *top, size_t cap)
 {
     char path[PATH_CAP], root[PATH_CAP];
-    if (!find_mount(word, top, root, cap) || !own_path(word, path, sizeof path))
+    if (!find_mount(l, word, top, root, cap) || !own_path(l, word, path, sizeof path))
         return false;
     const char *below = path;
     size_t n = strcmp(root, "/") ? strlen(root) : 0;
@@ -129,10 +143,10 @@ static char *v2_base(const char *dir)
     return steal_pointer(&base);
 }
 
-static void probe_v2(struct cgroups *s)
+static void probe_v2(struct cgroups *s, const struct listing *l)
 {
     char dir[PATH_CAP], top[PATH_CAP], controllers[256];
-    if (!own_directory(NULL, dir, top, sizeof dir))
+    if (!own_directory(l, NULL, dir, top, sizeof dir))
         return;
     if (get(top, "cgroup.controllers", controllers, sizeof controllers) && list_has(controllers, "memory") &&
         list_has(controllers, "pids")) {
@@ -154,14 +168,20 @@ static void probe_v2(struct cgroups *s)
 void cgroups_probe(struct cgroups *s)
 {
     char dir[PATH_CAP], top[PATH_CAP];
+    struct listing l = {0};
     memset(s, 0, sizeof *s);
-    probe_v2(s);
-    for (int i = 0; !s->v2 && i < CGROUP_UNIFIED; i++) {
-        if (!own_directory(v1_names[i], dir, top, sizeof dir))
-            continue;
-        s->base[i] = make_base(dir);
-        s->has[i] = s->base[i] != NULL;
+    if (file_slurp(AT_FDCWD, "/proc/self/mountinfo", LISTING_MAX, &l.mounts, NULL, NULL) == 0 &&
+        file_slurp(AT_FDCWD, "/proc/self/cgroup", LISTING_MAX, &l.own, NULL, NULL) == 0) {
+        probe_v2(s, &l);
+        for (int i = 0; !s->v2 && i < CGROUP_UNIFIED; i++) {
+            if (!own_directory(&l, v1_names[i], dir, top, sizeof dir))
+                continue;
+            s->base[i] = make_base(dir);
+            s->has[i] = s->base[i] != NULL;
+        }
     }
+    free(l.mounts);
+    free(l.own);
 }
 
 void cgroups_free(struct cgroups *s)
