@@ -39,7 +39,7 @@ void engine_random_hex(char *to, size_t n)
 static int find_agent(const char *given, char *to, size_t cap, struct error *err)
 {
     static const char *const near[] = {"cloister-init", "../libexec/cloister/cloister-init",
-                                       "../agent/cloister-init"};
+                                       "../../libexec/cloister-init"};
     char self[PATH_MAX];
     const char *env = getenv("CLOISTER_LIBEXEC");
     if (given) {
