@@ -285,7 +285,9 @@ static void finish(struct exec *x, const struct error *err)
 static void read_status(struct exec *x, struct cbor_reader value)
 {
     uint64_t code = 0, signal = 0;
+    bool watched = false; /* the agent's own memory watch struck */
     struct cbor_reader v = value;
+    cbor_map_bool(&v, "memoryLimit", false, &watched);
     cbor_map_uint(&v, "code", 255, 0, &code);
     cbor_map_uint(&v, "signal", 64, 0, &signal);
     cbor_map_uint(&v, "cpuUs", UINT64_MAX, 0, &x->status.cpu_us);
@@ -296,7 +298,7 @@ static void read_status(struct exec *x, struct cbor_reader value)
     if (x->timed_out) {
         x->status.reason = STOP_TIMEOUT;
         snprintf(x->status.detail, sizeof x->status.detail, "the deadline passed");
-    } else if (signal == 9 && container_take_oom(x->container, x->oom_before)) {
+    } else if (watched || (signal == 9 && container_take_oom(x->container, x->oom_before))) {
         x->status.reason = STOP_MEMORY;
         snprintf(x->status.detail, sizeof x->status.detail, "memory limit reached");
     }

@@ -43,7 +43,7 @@
  *   errors carry a field: "argv" (ENOENT not found, EACCES not executable, ENOEXEC, E2BIG), "cwd" (ENOENT, ENOTDIR, EACCES), "user", "env".
  *
  * A process capability answers:
- *   "wait" {}              -> {code} or {signal}, with {cpuUs, maxRssKib}. Answered once the process is reaped and every byte that was in its
+ *   "wait" {}              -> {code} or {signal}, with {cpuUs, maxRssKib} and {memoryLimit: true} when memoryWatch ended it. Answered once the process is reaped and every byte that was in its
  *                             output pipes at that moment has been sent. Its streams END later, when nobody holds the
  *                             pipe open any more. Any number of times, also after the end.
  *   "kill" {signal}        -> {}      1..64; to the process alone. Already ended: {} as well.

@@ -404,7 +404,7 @@ static void test_memory_limit(void **state)
 {
     struct run r;
     struct start_spec s;
-    spec_init(&s, ARGV("python3", "-c", "b=bytearray(300<<20); print(len(b))"));
+    spec_init(&s, ARGV("python3", "-c", "import time; b=bytearray(300<<20); time.sleep(20)"));
     s.limits.memory_bytes = 64u << 20;
     run_begin(&r, &s);
     spin(&r.exited, 30);
