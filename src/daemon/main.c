@@ -1,0 +1,255 @@
+/* cloister-daemon: the server behind `cloister serve`. */
+#include "base/log.h"
+#include "base/parse.h"
+#include "container/engine.h"
+#include "daemon/cell.h"
+#include "daemon/daemon.h"
+#include "daemon/listen.h"
+#include "daemon/registry.h"
+#include "daemon/routes.h"
+#include "daemon/server.h"
+#include "daemon/state.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define TIDY_MS 30000u
+
+struct options {
+    const char *socket, *data_dir, *run_dir, *pool, *log_level;
+    bool print_routes;
+};
+
+struct program {
+    struct daemon daemon;
+    int data_lock, run_lock, listening;
+    uv_signal_t terminate, interrupt;
+    uv_timer_t tidy;
+};
+
+static const char usage[] =
+    "Usage: cloister serve [OPTION]...\n"
+    "Serves the Cloister API on a Unix socket until it is told to end (SIGTERM or Ctrl-C).\n"
+    "\n"
+    "  --socket PATH     where to listen (default: cloister.sock in the run directory)\n"
+    "  --data-dir DIR    images, snapshots, state, config.json\n"
+    "  --run-dir DIR     what lives only as long as containers run; best on a tmpfs\n"
+    "  --pool N          blank containers kept ready, 0 to 256 (default 4)\n"
+    "  --log-level L     error, warn, info (default) or debug\n"
+    "  --print-routes    print the routes of the API and exit\n"
+    "  --help, --version\n"
+    "\n"
+    "root keeps its data in /var/lib/cloister and /run/cloister; others in ~/.local/share/cloister and\n"
+    "$XDG_RUNTIME_DIR/cloister.\n";
+
+/* 0: go on; 1: done; -1: wrong usage. */
+static int parse_options(int argc, char **argv, struct options *o)
+{
+    static const struct option longs[] = {
+        {"socket", required_argument, NULL, 's'},
+        {"data-dir", required_argument, NULL, 'd'},
+        {"run-dir", required_argument, NULL, 'r'},
+        {"pool", required_argument, NULL, 'p'},
+        {"log-level", required_argument, NULL, 'l'},
+        {"print-routes", no_argument, NULL, 'R'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
+    int c;
+    while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+        switch (c) {
+        case 's':
+            o->socket = optarg;
+            break;
+        case 'd':
+            o->data_dir = optarg;
+            break;
+        case 'r':
+            o->run_dir = optarg;
+            break;
+        case 'p':
+            o->pool = optarg;
+            break;
+        case 'l':
+            o->log_level = optarg;
+            break;
+        case 'R':
+            o->print_routes = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return 1;
+        case 'V':
+            puts("cloister-daemon " CLOISTER_VERSION);
+            return 1;
+        default:
+            return -1;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "cloister serve: unexpected argument %s; see --help\n", argv[optind]);
+        return -1;
+    }
+    return 0;
+}
+
+static int set_log_level(const char *text, struct error *err)
+{
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (int i = 0; text && i < 4; i++)
+        if (strcmp(names[i], text) == 0) {
+            log_set_level((enum log_level)i);
+            return 0;
+        }
+    return text ? error_field(err, "log-level", "log-level: expected error, warn, info or debug") : 0;
+}
+
+/* Every container takes some descriptors; what the system allows, we ask for. */
+static void raise_file_limit(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
+static void on_signal(uv_signal_t *s, int signal)
+{
+    log_info("signal %d: ending", signal);
+    uv_stop(s->loop);
+}
+
+static void on_tidy(uv_timer_t *t)
+{
+    struct program *p = t->data;
+    state_tidy(p->daemon.state_db);
+}
+
+/* ---- coming up, in this order ---- */
+
+static int claim(struct program *p, const struct options *o, struct error *err)
+{
+    struct daemon *d = &p->daemon;
+    if (paths_init(&d->paths, o->data_dir, o->run_dir, o->socket, err) < 0 ||
+        paths_private_dir(d->paths.data_dir, err) < 0 || paths_private_dir(d->paths.run_dir, err) < 0 ||
+        claim_directory(d->paths.data_dir, d->paths.socket, &p->data_lock, err) < 0)
+        return -1;
+    if (strcmp(d->paths.data_dir, d->paths.run_dir) != 0 &&
+        claim_directory(d->paths.run_dir, d->paths.socket, &p->run_lock, err) < 0)
+        return -1;
+    return config_load(&d->config, d->paths.data_dir, err);
+}
+
+static int open_engine(struct program *p, const struct options *o, struct error *err)
+{
+    struct daemon *d = &p->daemon;
+    uint64_t pool = d->config.pool;
+    if (o->pool && parse_u64(o->pool, "pool", 0, CONFIG_MAX_POOL, &pool, err) < 0)
+        return -1;
+    struct engine_config config = {
+        .loop = d->loop, .data_dir = d->paths.data_dir, .run_dir = d->paths.run_dir, .pool = (unsigned)pool};
+    if (engine_open(&d->engine, &config, err) < 0)
+        return -1;
+    int orphans = engine_reap_orphans(d->engine);
+    if (orphans > 0)
+        log_info("removed what %d containers of a dead daemon left", orphans);
+    return 0;
+}
+
+static int open_state(struct daemon *d, struct error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/state.db", d->paths.data_dir);
+    if (state_open(&d->state_db, path, err) < 0)
+        return -1;
+    d->registry = registry_new(d);
+    if (!d->registry)
+        return error_oom(err);
+    int restarted = state_load(d->state_db, d, err);
+    if (restarted > 0)
+        log_info("%d containers were running when the last daemon ended; they are stopped now", restarted);
+    return restarted < 0 ? -1 : 0;
+}
+
+static void add_handles(struct program *p)
+{
+    uv_loop_t *loop = p->daemon.loop;
+    uv_signal_init(loop, &p->terminate);
+    uv_signal_init(loop, &p->interrupt);
+    uv_signal_start(&p->terminate, on_signal, SIGTERM);
+    uv_signal_start(&p->interrupt, on_signal, SIGINT);
+    uv_timer_init(loop, &p->tidy);
+    p->tidy.data = p;
+    uv_timer_start(&p->tidy, on_tidy, TIDY_MS, TIDY_MS);
+}
+
+static int come_up(struct program *p, const struct options *o, struct error *err)
+{
+    struct daemon *d = &p->daemon;
+    umask(0077);
+    signal(SIGPIPE, SIG_IGN);
+    raise_file_limit();
+    d->loop = uv_default_loop();
+    p->data_lock = p->run_lock = p->listening = -1;
+    if (set_log_level(o->log_level, err) < 0 || claim(p, o, err) < 0 || open_engine(p, o, err) < 0 ||
+        open_state(d, err) < 0 || listen_unix(d->paths.socket, &p->listening, err) < 0 ||
+        server_open(&d->server, d, p->listening, err) < 0)
+        return -1;
+    add_handles(p);
+    log_info("cloister-daemon %s serves on %s: %s", CLOISTER_VERSION, d->paths.socket,
+             engine_grade(d->engine)->text);
+    return 0;
+}
+
+/* ---- going down ---- */
+
+static bool mark_stopped(void *user, struct cell *c)
+{
+    struct daemon *d = user;
+    if (c->state == CELL_STOPPED)
+        return true;
+    snprintf(c->stop.reason, sizeof c->stop.reason, "%s", stop_reason_name(STOP_RESTART));
+    snprintf(c->stop.detail, sizeof c->stop.detail, "the daemon was told to end");
+    c->state = CELL_STOPPED;
+    state_put(d->state_db, c);
+    return true;
+}
+
+static void go_down(struct daemon *d)
+{
+    unlink(d->paths.socket);
+    server_close(d->server);
+    registry_each(d->registry, mark_stopped, d);
+    engine_close(d->engine);
+    state_close(d->state_db);
+    log_info("ended");
+}
+
+int main(int argc, char **argv)
+{
+    static struct program program;
+    struct options options = {0};
+    struct error err = {0};
+    int r = parse_options(argc, argv, &options);
+    if (r != 0)
+        return r < 0 ? 125 : 0;
+    if (options.print_routes) {
+        routes_print();
+        return 0;
+    }
+    if (come_up(&program, &options, &err) < 0) {
+        fprintf(stderr, "cloister serve: %s\n", err.message);
+        return 125;
+    }
+    uv_run(program.daemon.loop, UV_RUN_DEFAULT);
+    go_down(&program.daemon);
+    return 0;
+}
