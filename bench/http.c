@@ -63,7 +63,8 @@ static int send_request(struct http *h, const char *method, const char *path, co
     char head[8192];
     size_t body = json ? strlen(json) : 0;
     int n = snprintf(head, sizeof head,
-                     "%s %s HTTP/1.1\r\nHost: cloister\r\nAccept: %s\r\nContent-Length: %zu\r\n\r\n%s",
+                     "%s %s HTTP/1.1\r\nHost: cloister\r\nContent-Type: application/json\r\nAccept: "
+                     "%s\r\nContent-Length: %zu\r\n\r\n%s",
                      method, path, accept ? accept : "application/json", body, json ? json : "");
     return write(h->fd, head, (size_t)n) == n ? 0 : -1;
 }
