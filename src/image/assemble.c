@@ -173,6 +173,8 @@ int image_assemble(const struct image_builder *b, struct image_parts *parts, con
         a->holds[i] = -1;
     for (size_t i = 0; r == 0 && i < parts->config.layer_count; i++)
         r = layer_take(a, i, err);
+    if (r == 0 && parts->confirm)
+        r = parts->confirm(parts->user, err);
     if (r == 0)
         r = record_write(a, err);
     if (r == 0)

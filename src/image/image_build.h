@@ -60,6 +60,9 @@ struct image_parts {
     void *user;
     /* Fills fd (which the assembler closes), blob and blob_size. */
     int (*open_layer)(void *user, size_t i, struct layer_request *q, struct error *err);
+    /* Asked once, when every layer is there and before the image gets its record: may still refuse. NULL:
+     * nothing to ask. */
+    int (*confirm)(void *user, struct error *err);
 };
 /* Unpacks what is missing and writes the record and the name. */
 int image_assemble(const struct image_builder *b, struct image_parts *parts, const char *name,
@@ -75,8 +78,10 @@ int import_layout(const struct image_builder *b, const struct blob_dir *d, const
                   struct built_image *ret, struct error *err);
 int import_docker(const struct image_builder *b, const struct blob_dir *d, const char *name, const char *ref,
                   struct built_image *ret, struct error *err);
-/* Reads the whole root file system tar from `fd` (which may be a pipe; borrowed). */
-int import_rootfs(const struct image_builder *b, int fd, const char *name, struct built_image *ret,
+/* Reads the whole root file system tar from `fd` (which may be a pipe; borrowed). `confirm` as in
+ * image_parts; may be NULL. */
+int import_rootfs(const struct image_builder *b, int fd, const char *name,
+                  int (*confirm)(void *user, struct error *err), void *user, struct built_image *ret,
                   struct error *err);
 
 /* The whole of an archive in a temporary directory: what it is, and its files where it is an image archive.
@@ -85,6 +90,18 @@ enum archive_kind { ARCHIVE_ROOTFS, ARCHIVE_OCI, ARCHIVE_DOCKER };
 int archive_classify(int fd, const struct image_limits *l, enum archive_kind *ret, struct error *err);
 int archive_extract(int fd, int dir, const struct image_limits *l, struct progress *progress,
                     struct error *err);
+
+struct gc_result {
+    uint64_t layers, blobs, images, snapshots, temporary, bytes;
+};
+/* Removes what nothing refers to: image records without a name, layers and blobs without a record, expired
+ * snapshots, leftovers of dead processes. What is younger than grace_ms stays (its record may be on the way),
+ * and so does what is locked (in use). */
+int image_gc(const char *data_dir, int64_t grace_ms, bool wait, struct gc_result *ret, struct error *err);
+/* Forgets a name; the image goes with its last name, unless a snapshot needs it (*ret_kept). */
+int image_remove(const char *data_dir, const char *name, bool *ret_kept, struct error *err);
+/* Makes `alias` stand for `target` (NULL: no longer). */
+int image_alias(const char *data_dir, const char *alias, const char *target, struct error *err);
 
 /* Shared by everything that adds; exclusive for what removes. The descriptor is the lock. */
 int store_lock(const char *data_dir, bool exclusive, bool wait, struct error *err);

@@ -330,7 +330,7 @@ static int import_fd(const struct image_builder *b, int fd, const char *name, co
         return import_archive(b, fd, kind, name, ref, ret, err);
     if (lseek(fd, 0, SEEK_SET) < 0)
         return error_system(err, errno, "cannot read the archive");
-    return import_rootfs(b, fd, name, ret, err);
+    return import_rootfs(b, fd, name, NULL, NULL, ret, err);
 }
 
 int image_import(const struct image_builder *b, const char *source, const char *name, const char *ref,

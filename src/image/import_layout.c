@@ -226,21 +226,37 @@ int import_docker(const struct image_builder *b, const struct blob_dir *d, const
 
 /* ---- a plain root file system ---- */
 
+struct rootfs {
+    int fd;
+    int (*confirm)(void *user, struct error *err);
+    void *user;
+};
+
 static int rootfs_open_layer(void *user, size_t i, struct layer_request *q, struct error *err)
 {
-    q->fd = fcntl(*(int *)user, F_DUPFD_CLOEXEC, 3);
+    struct rootfs *r = user;
+    q->fd = fcntl(r->fd, F_DUPFD_CLOEXEC, 3);
     q->any_filter = true;
     return q->fd < 0 ? error_system(err, errno, "cannot read the archive") : 0;
 }
 
-int import_rootfs(const struct image_builder *b, int fd, const char *name, struct built_image *ret,
+static int rootfs_confirm(void *user, struct error *err)
+{
+    struct rootfs *r = user;
+    return r->confirm ? r->confirm(r->user, err) : 0;
+}
+
+int import_rootfs(const struct image_builder *b, int fd, const char *name,
+                  int (*confirm)(void *user, struct error *err), void *user, struct built_image *ret,
                   struct error *err)
 {
+    struct rootfs source = {fd, confirm, user};
     struct image_parts *parts = calloc(1, sizeof *parts);
     if (!parts)
         return error_oom(err);
-    parts->user = &fd;
+    parts->user = &source;
     parts->open_layer = rootfs_open_layer;
+    parts->confirm = rootfs_confirm;
     parts->config.layer_count = 1;
     snprintf(parts->config.architecture, sizeof parts->config.architecture, "%s", oci_architecture());
     parts->config.config = json_pack("{s:[s], s:[], s:[s], s:s, s:s, s:{}}", "Env",

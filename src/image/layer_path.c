@@ -172,10 +172,10 @@ static int walk_missing(struct walk *w, int dir, const char *name, const char *p
     if (mkdirat(dir, name, 0755) < 0)
         return error_system(err, errno, "cannot make directory \"%.150s\"", path);
     w->p->implied++;
-    if (below == 0) {
-        fchmodat(dir, name, 0755, 0);
-        return 0;
-    }
+    if (below == 0) /* whatever the umask made of it */
+        return fchmodat(dir, name, 0755, 0) < 0
+                   ? error_system(err, errno, "cannot set up directory \"%.150s\"", path)
+                   : 0;
     /* It stands for the same directory: it must not change how that looks. */
     struct timespec times[2] = {st.st_mtim, st.st_mtim};
     if ((w->p->keep_owner && fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&

@@ -108,7 +108,7 @@ static int set_xattrs(struct unpacker *u, int fd, const struct entry_name *n, st
     char kept[XATTR_KEPT];
     archive_entry_xattr_reset(e);
     while (archive_entry_xattr_next(e, &name, &value, &size) == ARCHIVE_OK) {
-        if (!name || !strcmp(name, LITERAL_XATTR))
+        if (!name || !strcmp(name, LITERAL_XATTR) || !strcmp(name, WHITEOUT_XATTR))
             continue;
         total += size + strlen(name);
         if (size > LIMIT_XATTR_VALUE || total > LIMIT_XATTR_TOTAL)
@@ -130,14 +130,14 @@ static int set_xattrs(struct unpacker *u, int fd, const struct entry_name *n, st
     return 0;
 }
 
-static bool has_literal_mark(struct archive_entry *e)
+static bool has_mark(struct archive_entry *e, const char *mark)
 {
     const char *name;
     const void *value;
     size_t size;
     archive_entry_xattr_reset(e);
     while (archive_entry_xattr_next(e, &name, &value, &size) == ARCHIVE_OK)
-        if (name && !strcmp(name, LITERAL_XATTR))
+        if (name && !strcmp(name, mark))
             return true;
     return false;
 }
@@ -339,9 +339,9 @@ static int make_opaque(struct unpacker *u, const struct entry_name *n, struct er
     return dir_set_opaque(dir, ".") < 0 ? entry_system(err, n, "mark opaque") : 0;
 }
 
-static int make_whiteout(struct unpacker *u, const struct entry_name *n, struct error *err)
+static int make_whiteout(struct unpacker *u, const struct entry_name *n, const char *hidden,
+                         struct error *err)
 {
-    const char *hidden = n->base + 4;
     int dir = layer_path_open(&u->path, n->parent, false, err);
     struct stat st;
     if (dir < 0)
@@ -362,7 +362,11 @@ static int make_whiteout(struct unpacker *u, const struct entry_name *n, struct 
 static bool whiteout_handled(struct unpacker *u, const struct entry_name *n, struct archive_entry *e,
                              int *ret_done, struct error *err)
 {
-    if (strncmp(n->base, ".wh.", 4) != 0 || has_literal_mark(e))
+    if (u->o->snapshot && has_mark(e, WHITEOUT_XATTR) && archive_entry_filetype(e) == AE_IFREG) {
+        *ret_done = make_whiteout(u, n, n->base, err);
+        return true;
+    }
+    if (strncmp(n->base, ".wh.", 4) != 0 || (u->o->snapshot && has_mark(e, LITERAL_XATTR)))
         return false;
     const char *hidden = n->base + 4;
     if (!strncmp(hidden, ".wh.", 4) && strcmp(n->base, ".wh..wh..opq") != 0) {
@@ -376,7 +380,7 @@ static bool whiteout_handled(struct unpacker *u, const struct entry_name *n, str
         *ret_done =
             error_set(err, ERROR_DENIED, "whiteout \"%.200s\" names nothing that can be removed", n->path);
     } else {
-        *ret_done = make_whiteout(u, n, err);
+        *ret_done = make_whiteout(u, n, hidden, err);
     }
     return true;
 }

@@ -25,6 +25,9 @@
 /* The name of an attribute with which our own packer marks an entry whose name only looks like a whiteout. It
  * is never stored. */
 #define LITERAL_XATTR "trusted.cloister.literal"
+/* And one that it hides what has that name below, where ".wh." before the name would be too long or
+ * ambiguous. */
+#define WHITEOUT_XATTR "trusted.cloister.whiteout"
 
 struct unpack_options {
     const struct image_limits *limits;
