@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 /* How long after a start the pool is filled again: bursts of starts come first. */
-#define POOL_DELAY_MS 2
+#define POOL_DELAY_MS 5
 
 void engine_random_hex(char *to, size_t n)
 {

@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 /* Raise it when the skeleton's contents change. */
-#define SKELETON_VERSION 1
+#define SKELETON_VERSION 2
 #define ALTERNATIVES "/etc/alternatives"
+#define LOADER_CACHE "/etc/ld.so.cache"
+#define LOADER_CACHE_MAX ((size_t)16 << 20)
 
 struct node {
     const char *path;
@@ -43,14 +45,19 @@ static const struct node skeleton[] = {
 };
 /* clang-format on */
 
+static unsigned long long changed(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) < 0
+               ? 0
+               : (unsigned long long)st.st_mtim.tv_sec * 1000000000u + (unsigned long)st.st_mtim.tv_nsec;
+}
+
 void image_host_layer_name(char ret[64])
 {
-    /* A new alternative on the machine makes a new skeleton. */
-    struct stat st = {0};
-    if (stat(ALTERNATIVES, &st) < 0)
-        st.st_mtim.tv_sec = 0;
-    snprintf(ret, 64, IMAGE_HOST_PREFIX "%d-%llx.%lx", SKELETON_VERSION,
-             (unsigned long long)st.st_mtim.tv_sec, (unsigned long)st.st_mtim.tv_nsec);
+    /* A new alternative or library on the machine makes a new skeleton. */
+    snprintf(ret, 64, IMAGE_HOST_PREFIX "%d-%llx-%llx", SKELETON_VERSION, changed(ALTERNATIVES),
+             changed(LOADER_CACHE));
 }
 
 static int node_make(int root, const struct node *n)
@@ -112,6 +119,19 @@ static int alternative_links(int root)
     return 0;
 }
 
+/* Where libraries lie in /usr: without it every start of a program searches some forty directories. */
+static int loader_cache(int root)
+{
+    cleanup_free char *text = NULL;
+    size_t len;
+    if (file_slurp(AT_FDCWD, LOADER_CACHE, LOADER_CACHE_MAX, &text, &len, NULL) < 0)
+        return 0;
+    cleanup_close int fd = openat(root, "etc/ld.so.cache", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    if (fd < 0 || fd_write_all(fd, text, len) < 0)
+        return -1;
+    return fchmod(fd, 0644);
+}
+
 static int skeleton_fill(int tmp)
 {
     if (mkdirat(tmp, "fs", 0755) < 0)
@@ -122,7 +142,7 @@ static int skeleton_fill(int tmp)
     for (size_t i = 0; i < sizeof skeleton / sizeof *skeleton; i++)
         if (node_make(root, &skeleton[i]) < 0)
             return -1;
-    if (usr_links(root) < 0 || alternative_links(root) < 0)
+    if (usr_links(root) < 0 || alternative_links(root) < 0 || loader_cache(root) < 0)
         return -1;
     return syncfs(root);
 }
