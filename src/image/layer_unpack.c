@@ -28,6 +28,9 @@ struct unpacker {
     struct layer_path path;
     struct dir_attrs dirs;
     bool root_user;
+    uid_t uid; /* whose new files are */
+    gid_t gid;
+    mode_t umask;
 };
 
 static la_ssize_t read_source(struct archive *a, void *user, const void **ret)
@@ -68,7 +71,7 @@ static struct timespec entry_mtime(struct archive_entry *e)
 }
 
 static int set_owner(struct unpacker *u, int dir, const struct entry_name *n, struct archive_entry *e,
-                     struct error *err)
+                     bool existing, struct error *err)
 {
     la_int64_t uid = archive_entry_uid(e), gid = archive_entry_gid(e);
     if (uid < 0 || gid < 0 || uid >= UINT32_MAX || gid >= UINT32_MAX)
@@ -77,6 +80,9 @@ static int set_owner(struct unpacker *u, int dir, const struct entry_name *n, st
         u->r->squashed |= uid != 0 || gid != 0;
         return 0;
     }
+    /* New files are ours already: no directory has a set-group-id bit before the end. */
+    if ((uid_t)uid == u->uid && (gid_t)gid == u->gid && !existing && u->path.implied == 0)
+        return 0;
     if (fchownat(dir, n->base, (uid_t)uid, (gid_t)gid, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
     if (errno != EINVAL && errno != EPERM)
@@ -207,19 +213,21 @@ static int make_file(struct unpacker *u, const struct entry_name *n, struct arch
     if (dir < 0)
         return -1;
     const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-    cleanup_close int fd = openat(dir, n->base, flags, 0600);
+    mode_t mode = archive_entry_perm(e) & 07777;
+    cleanup_close int fd = openat(dir, n->base, flags, mode & 0777);
     if (fd < 0 && errno == EEXIST) {
         if (make_room(u, dir, n, err) < 0 || (dir = parent_of(u, n, err)) < 0)
             return -1;
-        fd = openat(dir, n->base, flags, 0600);
+        fd = openat(dir, n->base, flags, mode & 0777);
     }
     if (fd < 0)
         return entry_system(err, n, "create");
     struct timespec times[2] = {entry_mtime(e), entry_mtime(e)};
-    if (copy_data(u, fd, n, size, err) < 0 || set_owner(u, dir, n, e, err) < 0 ||
+    if (copy_data(u, fd, n, size, err) < 0 || set_owner(u, dir, n, e, false, err) < 0 ||
         set_xattrs(u, fd, n, e, err) < 0)
         return -1;
-    if (fchmod(fd, archive_entry_perm(e) & 07777) < 0 || futimens(fd, times) < 0)
+    bool final = (mode & ~(mode_t)0777) == 0 && (mode & u->umask) == 0;
+    if ((!final && fchmod(fd, mode) < 0) || futimens(fd, times) < 0)
         return entry_system(err, n, "set permissions and times of");
     return 0;
 }
@@ -254,13 +262,11 @@ static int make_dir(struct unpacker *u, const struct entry_name *n, struct archi
     struct entry_name self = *n;
     if (!*n->base)
         self.base = ".";
-    if (set_owner(u, dir, &self, e, err) < 0 || set_xattrs(u, fd, n, e, err) < 0)
+    if (set_owner(u, dir, &self, e, true, err) < 0 || set_xattrs(u, fd, n, e, err) < 0)
         return -1;
     mode_t mode = archive_entry_perm(e) & 07777;
     if (!*n->base)
         mode |= 0700; /* the owner's own access to the layer */
-    if (u->root_user && fchmod(fd, mode) < 0)
-        return entry_system(err, n, "set permissions of");
     return dir_attrs_put(&u->dirs, st.st_ino, mode, entry_mtime(e), err);
 }
 
@@ -283,7 +289,7 @@ static int make_symlink(struct unpacker *u, const struct entry_name *n, struct a
             return entry_system(err, n, "make symbolic link");
     }
     struct timespec times[2] = {entry_mtime(e), entry_mtime(e)};
-    if (set_owner(u, dir, n, e, err) < 0 || set_xattrs(u, -1, n, e, err) < 0)
+    if (set_owner(u, dir, n, e, false, err) < 0 || set_xattrs(u, -1, n, e, err) < 0)
         return -1;
     return utimensat(dir, n->base, times, AT_SYMLINK_NOFOLLOW) < 0 ? entry_system(err, n, "set times of") : 0;
 }
@@ -455,6 +461,10 @@ int layer_unpack(int root, struct byte_source *source, const struct unpack_optio
     u->source = source;
     u->archive = a;
     u->root_user = geteuid() == 0;
+    u->uid = geteuid();
+    u->gid = getegid();
+    u->umask = umask(0);
+    umask(u->umask);
     layer_path_init(&u->path, root, o->lowers, o->lower_count);
     archive_read_support_format_tar(a);
     archive_read_support_format_empty(a);
