@@ -31,7 +31,6 @@ struct limits {
 
 struct process;
 struct out_pump;
-struct fs_job;
 
 struct agent {
     struct loop loop;
@@ -64,6 +63,7 @@ struct agent {
     bool memory_exceeded;
     struct timer memory_timer;
     struct timer ending_timer;
+    unsigned fs_jobs;
     struct out_pump *pumps; /* every output pump that is not done */
 
     uint8_t *scratch; /* LINK_DATA_MAX bytes, given back when idle */
