@@ -98,7 +98,7 @@ static void check_syscalls(const struct doctor *d, struct finding *f)
     int dir = open("/", O_PATH | O_CLOEXEC);
     int file = (int)syscall(SYS_openat2, dir, ".", &how, sizeof how);
     int failed_openat2 = file < 0 ? errno : 0;
-    int failed_range = syscall(SYS_close_range, 3u, ~0u, 0) < 0 ? errno : 0;
+    int failed_range = syscall(SYS_close_range, ~0u - 1, ~0u - 1, 0) < 0 ? errno : 0;
     static const char remedy[] = "Linux 5.9 or later; a seccomp filter around this process may forbid it";
     if (failed_pidfd)
         finding_set(f, FINDING_MISSING, "pidfd_open: %s", strerror(failed_pidfd));
