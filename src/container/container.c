@@ -38,7 +38,7 @@ bool container_running(const struct container *c)
     return c->state == CONTAINER_RUNNING;
 }
 
-static void list_add(struct container *c)
+void container_list_add(struct container *c)
 {
     struct engine *e = c->engine;
     c->prev = NULL;
@@ -48,7 +48,7 @@ static void list_add(struct container *c)
     e->containers = c;
 }
 
-static void list_remove(struct container *c)
+void container_list_remove(struct container *c)
 {
     if (c->next)
         c->next->prev = c->prev;
@@ -119,6 +119,8 @@ static void gone(struct container *c)
     struct exit_status status;
     struct container_usage usage = {0};
     bool never_ready = !c->ready_told;
+    if (c->state == CONTAINER_BLANK || c->state == CONTAINER_WARM)
+        pool_forget(&c->engine->pool, c);
     final_status(c, &status);
     if (c->engine->backend->usage(c->sandbox, &usage, NULL) == 0)
         status.memory_peak_bytes = usage.memory_peak_bytes;
@@ -131,7 +133,7 @@ static void gone(struct container *c)
         next = x->next;
         exec_container_gone(x, &status);
     }
-    list_remove(c);
+    container_list_remove(c);
     if (c->blank_ready) {
         struct error e;
         error_set(&e, ERROR_GONE, "the container agent ended while it was being set up");
@@ -238,6 +240,31 @@ static void tell_ready(struct container *c)
         c->events.on_ready(c->user, c, &c->timings);
 }
 
+/* A member of the pool has come as far as it was sent. */
+static void tell_pool(struct container *c, const struct error *err, enum container_state reached)
+{
+    void (*ready)(struct container *, const struct error *) = c->blank_ready;
+    c->blank_ready = NULL;
+    if (!err)
+        c->state = reached;
+    ready(c, err);
+    if (err)
+        end_now(c);
+}
+
+void container_main_started(struct container *c)
+{
+    if (c->state == CONTAINER_STARTING)
+        tell_ready(c);
+}
+
+void container_main_failed(struct container *c, const struct error *err)
+{
+    if (c->main && !c->main->exited)
+        exec_start_failed(c->main, err);
+    start_failed(c, err);
+}
+
 static void on_start(void *user, const struct error *err, struct cbor_reader value)
 {
     struct container *c = user;
@@ -245,12 +272,14 @@ static void on_start(void *user, const struct error *err, struct cbor_reader val
     uint32_t process;
     uint64_t pid = 0;
     struct error bad;
-    if (err && c->state != CONTAINER_STARTING)
+    if (err && c->state != CONTAINER_STARTING && c->state != CONTAINER_WARMING)
         return;
-    if (err) {
-        if (c->main)
-            exec_start_failed(c->main, err);
-        start_failed(c, err);
+    if (err && !c->blank_ready) {
+        container_main_failed(c, err);
+        return;
+    }
+    if (c->blank_ready) {
+        tell_pool(c, err, CONTAINER_WARM);
         return;
     }
     if (c->held) {
@@ -313,7 +342,7 @@ static int send_start(struct container *c, struct error *err)
     if (r == 0) {
         transport_flush(c->transport);
         c->t_sent = clock_monotonic_ns();
-        c->state = CONTAINER_STARTING;
+        c->state = c->blank_ready ? CONTAINER_WARMING : CONTAINER_STARTING;
         if (!link_call(transport_link(c->transport), 0, "start", all.data, all.len, on_start, c))
             r = error_set(err, ERROR_GONE, "the container agent has ended");
         else
@@ -342,26 +371,18 @@ static void on_setup(void *user, const struct error *err, struct cbor_reader val
     if (err) {
         struct error wrapped = *err;
         error_wrap(&wrapped, "cannot set up a container");
-        if (c->blank_ready) {
-            void (*ready)(struct container *, const struct error *) = c->blank_ready;
-            c->blank_ready = NULL;
-            ready(c, &wrapped);
-            end_now(c);
-            return;
-        }
-        if (c->main)
-            exec_start_failed(c->main, &wrapped);
-        start_failed(c, &wrapped);
+        if (c->blank_ready)
+            tell_pool(c, &wrapped, CONTAINER_BLANK);
+        else
+            container_main_failed(c, &wrapped);
+        return;
+    }
+    if (c->blank_ready) {
+        tell_pool(c, NULL, CONTAINER_BLANK);
         return;
     }
     c->state = CONTAINER_BLANK;
-    if (c->blank_ready) {
-        void (*ready)(struct container *, const struct error *) = c->blank_ready;
-        c->blank_ready = NULL;
-        ready(c, NULL);
-    } else {
-        begin_start(c);
-    }
+    begin_start(c);
 }
 
 static void on_log_frame(void *user, int level, int64_t ms, const char *text)
@@ -400,7 +421,7 @@ static struct container *container_new(struct engine *e, struct error *err)
         return NULL;
     }
     e->backend->watch(c->sandbox, &sandbox_events, c);
-    list_add(c);
+    container_list_add(c);
     c->t_sent = clock_monotonic_ns();
     link_call(transport_link(c->transport), 0, "setup", "\xa0", 1, on_setup, c);
     return c;
@@ -417,19 +438,51 @@ int container_blank_new(struct engine *e, void (*ready)(struct container *c, con
     return 0;
 }
 
-/* A ready blank out of the pool, or NULL. */
-static struct container *pool_take(struct engine *e)
+int container_warm_up(struct container *c, const struct start_copy *image,
+                      void (*ready)(struct container *c, const struct error *err))
 {
-    struct container *c = e->pool;
+    struct error err = {0};
+    c->spec = start_copy_new(start_copy_spec(image));
+    if (!c->spec)
+        return -1;
+    c->held = true;
+    c->blank_ready = ready;
+    if (send_start(c, &err) == 0)
+        return 0;
+    if (c->state == CONTAINER_BLANK) {
+        start_copy_free(c->spec);
+        c->spec = NULL;
+        c->held = false;
+        c->blank_ready = NULL;
+        return -1;
+    }
+    tell_pool(c, &err, CONTAINER_WARM);
+    return 0;
+}
+
+/* From the pool or new. */
+static struct container *obtain(struct engine *e, const struct start_spec *spec, struct error *err)
+{
+    struct container *c = pool_take(&e->pool, spec);
     if (!c)
-        return NULL;
-    e->pool = c->next;
-    e->pool_ready--;
-    c->next = NULL;
-    list_add(c);
+        return container_new(e, err);
     memset(&c->timings, 0, sizeof c->timings);
     c->timings.from_pool = true;
     return c;
+}
+
+/* The root is there: limits and name, then the main process. */
+static void begin_warm(struct container *c)
+{
+    const struct start_spec *spec = start_copy_spec(c->spec);
+    struct error err = {0};
+    uint64_t t = clock_monotonic_ns();
+    int r = c->engine->backend->adjust(c->sandbox, &spec->limits, spec->hostname, &err);
+    c->timings.root = us_since(t);
+    c->t_sent = clock_monotonic_ns();
+    c->state = CONTAINER_STARTING;
+    if (r < 0 || exec_send_main(c, &err) < 0)
+        start_failed(c, &err);
 }
 
 static int check_start(const struct start_spec *spec, struct error *err)
@@ -451,21 +504,20 @@ int container_start(struct engine *e, const struct start_spec *spec, const struc
     struct start_copy *copy = start_copy_new(spec);
     if (!copy)
         return error_oom(err);
-    struct container *c = pool_take(e);
-    if (!c)
-        c = container_new(e, err);
+    struct container *c = obtain(e, spec, err);
     if (!c) {
         start_copy_free(copy);
         return -1;
     }
+    start_copy_free(c->spec);
     c->spec = copy;
     c->t_begin = begin;
-    c->held = spec->hold;
+    c->held = spec->hold; /* a warm one was held so far */
     c->wall_deadline_ms = spec->limits.wall_ms;
     c->main = exec_new(c, main_events, main_user);
     if (!c->main) {
         error_oom(err);
-        list_remove(c);
+        container_list_remove(c);
         transport_close(c->transport);
         c->transport = NULL;
         release(c);
@@ -478,7 +530,11 @@ int container_start(struct engine *e, const struct start_spec *spec, const struc
      * ends the sandbox, whose death tells it. */
     if (c->state == CONTAINER_BLANK)
         begin_start(c);
-    engine_pool_poke(e);
+    else if (c->state == CONTAINER_WARM)
+        begin_warm(c);
+    if (spec->mount_count == 0)
+        pool_learn(&e->pool, spec);
+    pool_poke(&e->pool);
     return 0;
 }
 

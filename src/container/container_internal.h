@@ -9,6 +9,8 @@ enum container_state {
     CONTAINER_SETTING_UP, /* the agent builds its stage; belongs to the pool or to a start that waits for it
                            */
     CONTAINER_BLANK,      /* ready for an image; in the pool */
+    CONTAINER_WARMING,    /* a blank gets its root */
+    CONTAINER_WARM,       /* ready for its main process; in the pool */
     CONTAINER_STARTING,   /* "start" was sent */
     CONTAINER_RUNNING,    /* the main process exists, or the container is held */
     CONTAINER_ENDING,     /* killed, or its main process ended; waiting for the sandbox to be gone */
@@ -78,6 +80,8 @@ void exec_started(struct exec *x, uint32_t process, int pid);
 void exec_start_failed(struct exec *x, const struct error *err);
 /* The container is gone: everything still open ends with its reason. */
 void exec_container_gone(struct exec *x, const struct exit_status *why);
+/* Sends "main" for c->main. */
+int exec_send_main(struct container *c, struct error *err);
 int exec_check_spec(const struct exec_spec *s, struct error *err);
 
 /* fs.c */
@@ -85,6 +89,9 @@ void fs_container_gone(struct fs_op *op);
 
 /* container.c */
 struct link *container_link(struct container *c); /* NULL when there is no living link */
+/* The main process of a warm or held container exists, or could not be started. */
+void container_main_started(struct container *c);
+void container_main_failed(struct container *c, const struct error *err);
 void container_main_exited(struct container *c, const struct exit_status *status);
 bool container_take_oom(struct container *c, uint64_t before);
 /* A libuv handle that refers to the container has been closed; the last one frees it. */

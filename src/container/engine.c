@@ -21,9 +21,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How long after a start the pool is filled again: bursts of starts come first. */
-#define POOL_DELAY_MS 5
-
 void engine_random_hex(char *to, size_t n)
 {
     uint8_t raw[32];
@@ -134,51 +131,6 @@ const struct grade *engine_grade(const struct engine *e)
     return &e->grade;
 }
 
-/* ---- the pool ---- */
-
-static void pool_add(struct container *c, const struct error *err)
-{
-    struct engine *e = c->engine;
-    e->pool_making--;
-    if (err) {
-        log_warn("cannot keep a container ready: %s", err->message);
-        return;
-    }
-    if (c->next)
-        c->next->prev = c->prev;
-    if (c->prev)
-        c->prev->next = c->next;
-    else
-        e->containers = c->next;
-    c->prev = NULL;
-    c->next = e->pool;
-    e->pool = c;
-    e->pool_ready++;
-    if (e->pool_ready + e->pool_making < e->pool_target)
-        engine_pool_poke(e);
-}
-
-static void on_pool_timer(uv_timer_t *t)
-{
-    struct engine *e = t->data;
-    struct container *c;
-    struct error err = {0};
-    if (e->pool_ready + e->pool_making >= e->pool_target)
-        return;
-    if (container_blank_new(e, pool_add, &c, &err) < 0) {
-        log_warn("cannot keep a container ready: %s", err.message);
-        return;
-    }
-    e->pool_making++;
-}
-
-void engine_pool_poke(struct engine *e)
-{
-    if (!e->closing && e->pool_ready + e->pool_making < e->pool_target &&
-        !uv_is_active((uv_handle_t *)&e->pool_timer))
-        uv_timer_start(&e->pool_timer, on_pool_timer, POOL_DELAY_MS, 0);
-}
-
 /* ---- opening and closing ---- */
 
 static int enter(struct engine *e, const struct engine_config *config, struct error *err)
@@ -221,21 +173,20 @@ int engine_open(struct engine **ret, const struct engine_config *config, struct 
     e->loop = config->loop;
     e->backend = &namespace_sandbox;
     e->lock_fd = e->agent_memfd = e->null_fd = e->idmap.lock_fd = -1;
-    e->pool_target = config->pool;
-    uv_timer_init(e->loop, &e->pool_timer);
-    e->pool_timer.data = e;
+    pool_init(&e->pool, e, config->pool);
     if (open_all(e, config, err) < 0) {
         engine_close(e);
         return -1;
     }
-    engine_pool_poke(e);
+    pool_poke(&e->pool);
     *ret = e;
     return 0;
 }
 
 static void engine_closed(uv_handle_t *h)
 {
-    free(h->data);
+    struct pool *p = h->data;
+    free(p->engine);
 }
 
 void engine_close(struct engine *e)
@@ -243,14 +194,7 @@ void engine_close(struct engine *e)
     if (!e)
         return;
     e->closing = true;
-    while (e->pool) {
-        struct container *c = e->pool;
-        e->pool = c->next;
-        c->next = e->containers;
-        if (c->next)
-            c->next->prev = c;
-        e->containers = c;
-    }
+    pool_empty(&e->pool);
     while (e->containers)
         container_abandon(e->containers);
     transport_set_close(&e->transports);
@@ -266,7 +210,7 @@ void engine_close(struct engine *e)
     free(e->data_dir);
     free(e->run_root);
     free(e->run_dir);
-    uv_close((uv_handle_t *)&e->pool_timer, engine_closed);
+    uv_close((uv_handle_t *)&e->pool.timer, engine_closed);
 }
 
 /* ---- what dead owners left ---- */

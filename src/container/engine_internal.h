@@ -5,14 +5,13 @@
 #include "container/cgroup.h"
 #include "container/engine.h"
 #include "container/idmap.h"
+#include "container/pool.h"
 #include "container/sandbox.h"
 #include "container/transport.h"
 #include "link/agent_protocol.h"
 
 #define ENGINE_ID_LEN 12
 #define CONTAINER_ID_LEN 32
-
-struct blank;
 
 struct engine {
     uv_loop_t *loop;
@@ -29,21 +28,21 @@ struct engine {
     struct grade grade;
     struct transport_set transports;
     struct container *containers; /* doubly linked list */
-    /* blanks kept ready */
-    unsigned pool_target, pool_ready, pool_making;
-    struct container *pool; /* list by `next` of containers that are blank */
-    uv_timer_t pool_timer;
-    uv_timer_t sweep_timer; /* retries removing cgroups that were still busy */
+    struct pool pool;
     bool closing;
 };
 
 /* A random lower-case hex text of n digits, NUL-terminated. */
 void engine_random_hex(char *to, size_t n);
-void engine_pool_poke(struct engine *e);
 int engine_grade_fill(struct engine *e);
 
-/* container.c, for the pool */
+/* container.c, for the pool: `ready` is called once, with an error when it became nothing. */
 int container_blank_new(struct engine *e, void (*ready)(struct container *c, const struct error *err),
                         struct container **ret, struct error *err);
+/* Gives a blank the root of `image` without starting anything. -1: it stays blank. */
+int container_warm_up(struct container *c, const struct start_copy *image,
+                      void (*ready)(struct container *c, const struct error *err));
+void container_list_add(struct container *c);
+void container_list_remove(struct container *c);
 
 #endif

@@ -380,6 +380,14 @@ void exec_container_gone(struct exec *x, const struct exit_status *why)
 
 /* ---- for the owner ---- */
 
+static void failed_to_start(struct exec *x, const struct error *err)
+{
+    if (x->container->main == x)
+        container_main_failed(x->container, err);
+    else
+        exec_start_failed(x, err);
+}
+
 static void on_exec(void *user, const struct error *err, struct cbor_reader value)
 {
     struct exec *x = user;
@@ -391,15 +399,17 @@ static void on_exec(void *user, const struct error *err, struct cbor_reader valu
     if (err && err->kind == ERROR_GONE && !container_link(x->container))
         return;
     if (err) {
-        exec_start_failed(x, err);
+        failed_to_start(x, err);
         return;
     }
     if (!cbor_map_find(&v, "process", &at) || link_get_capability(&at, &process) < 0 ||
         cbor_map_uint(&v, "pid", INT32_MAX, 0, &pid) < 0) {
         error_set(&bad, ERROR_PROTOCOL, "the agent answered \"exec\" without a process");
-        exec_start_failed(x, &bad);
+        failed_to_start(x, &bad);
         return;
     }
+    if (x->container->main == x)
+        container_main_started(x->container);
     exec_started(x, process, (int)pid);
 }
 
@@ -444,12 +454,17 @@ int container_exec(struct container *c, const struct exec_spec *spec, const stru
     return 0;
 }
 
+int exec_send_main(struct container *c, struct error *err)
+{
+    return send_exec(c->main, "main", &start_copy_spec(c->spec)->main, err);
+}
+
 int container_release_main(struct container *c, struct error *err)
 {
     if (!c->held || c->state != CONTAINER_RUNNING || !container_link(c))
         return error_set(err, ERROR_STATE, "the container is not held");
     c->held = false;
-    return send_exec(c->main, "main", &start_copy_spec(c->spec)->main, err);
+    return exec_send_main(c, err);
 }
 
 ssize_t exec_write(struct exec *x, const void *data, size_t len)

@@ -198,21 +198,30 @@ static int prepare_mounts(struct sandbox *s, const struct start_spec *spec, stru
     return 0;
 }
 
-static int ns_prepare(struct sandbox *s, const struct start_spec *spec, struct buf *args, unsigned *pairs,
-                      int *fds, int max_fds, int *nfds, struct error *err)
+static bool in_memory(const struct engine *e, const struct limits *l)
 {
-    const struct limits *l = &spec->limits;
     uint64_t disk = l->disk_bytes ? l->disk_bytes : LIMIT_DEFAULT_DISK;
     uint64_t memory = l->memory_bytes ? l->memory_bytes : LIMIT_DEFAULT_MEMORY;
     /* A writable layer that could eat more than half of the memory limit goes to disk, so that filling it
      * ends in ENOSPC and not in the memory limit. */
-    bool in_memory = disk <= memory / 2 || s->engine->grade.disk_on_tmpfs;
+    return disk <= memory / 2 || e->grade.disk_on_tmpfs;
+}
+
+static int set_volume(struct sandbox *s, const struct limits *l, struct error *err)
+{
+    uint64_t disk = l->disk_bytes ? l->disk_bytes : LIMIT_DEFAULT_DISK;
+    return ns_root_volume(&s->root, disk, l->disk_inodes ? l->disk_inodes : inodes_for(disk),
+                          in_memory(s->engine, l), err);
+}
+
+static int ns_prepare(struct sandbox *s, const struct start_spec *spec, struct buf *args, unsigned *pairs,
+                      int *fds, int max_fds, int *nfds, struct error *err)
+{
+    const struct limits *l = &spec->limits;
     int fd = -1;
     *nfds = 0;
     *pairs = 0;
-    if (cgroup_limit(&s->cgroup, l, err) < 0 ||
-        ns_root_volume(&s->root, disk, l->disk_inodes ? l->disk_inodes : inodes_for(disk), in_memory, err) <
-            0 ||
+    if (cgroup_limit(&s->cgroup, l, err) < 0 || set_volume(s, l, err) < 0 ||
         ns_root_overlay(&s->root, spec->layers, spec->layer_count, &fd, err) < 0)
         goto fail;
     int index = add_fd(fds, max_fds, nfds, fd, err);
@@ -237,6 +246,19 @@ fail:
     while (*nfds > 0)
         close(fds[--*nfds]);
     return -1;
+}
+
+static bool ns_can_adjust(const struct engine *e, const struct limits *l)
+{
+    return in_memory(e,
+                     l); /* the volume of a warm container is in use and in memory: it can only be resized */
+}
+
+static int ns_adjust(struct sandbox *s, const struct limits *l, const char *hostname, struct error *err)
+{
+    if (cgroup_limit(&s->cgroup, l, err) < 0 || set_volume(s, l, err) < 0)
+        return -1;
+    return hostname ? ns_set_hostname(s->pidfd, hostname, err) : 0;
 }
 
 static void ns_kill(struct sandbox *s)
@@ -347,6 +369,8 @@ const struct sandbox_ops namespace_sandbox = {
     .link_fd = ns_link_fd,
     .watch = ns_watch,
     .prepare = ns_prepare,
+    .can_adjust = ns_can_adjust,
+    .adjust = ns_adjust,
     .kill = ns_kill,
     .freeze = ns_freeze,
     .oom_kills = ns_oom_kills,

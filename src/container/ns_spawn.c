@@ -105,6 +105,40 @@ int ns_spawn(const struct ns_spawn *s, pid_t *ret_pid, int *ret_pidfd, struct er
     return 0;
 }
 
+struct naming {
+    int pidfd;
+    const char *name;
+    int failed;
+};
+
+/* In our memory, but with namespaces of its own to change. */
+static int naming_main(void *arg)
+{
+    struct naming *n = arg;
+    if (setns(n->pidfd, CLONE_NEWUTS) < 0 || sethostname(n->name, strlen(n->name)) < 0)
+        n->failed = errno;
+    _exit(0);
+}
+
+int ns_set_hostname(int pidfd, const char *name, struct error *err)
+{
+    struct naming n = {.pidfd = pidfd, .name = name};
+    sigset_t all, old;
+    cleanup_free char *stack = malloc(CHILD_STACK);
+    if (!stack)
+        return error_oom(err);
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &old);
+    pid_t pid = clone(naming_main, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &n);
+    int saved = errno;
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    if (pid < 0 || n.failed)
+        return error_system(err, pid < 0 ? saved : n.failed, "cannot name the host of a container");
+    return 0;
+}
+
 int ns_seal_program(const char *path, int *ret_fd, struct error *err)
 {
     struct stat st;

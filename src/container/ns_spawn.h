@@ -15,6 +15,8 @@ struct ns_spawn {
 
 /* The agent runs when this returns, unmapped: write its id maps next (idmap_write). */
 int ns_spawn(const struct ns_spawn *s, pid_t *ret_pid, int *ret_pidfd, struct error *err);
+/* Names the host in the UTS namespace of a process (by its pidfd). */
+int ns_set_hostname(int pidfd, const char *name, struct error *err);
 /* A sealed memfd with the content of `path`: nobody, not even through /proc/self/exe, can write to it. */
 int ns_seal_program(const char *path, int *ret_fd, struct error *err);
 

@@ -28,6 +28,10 @@ struct sandbox_ops {
      * the caller afterwards). */
     int (*prepare)(struct sandbox *s, const struct start_spec *spec, struct buf *args, unsigned *pairs,
                    int *fds, int max_fds, int *nfds, struct error *err);
+    /* Whether limits can still be changed to `l` after prepare() with the defaults; and doing it, with the
+     * host name. */
+    bool (*can_adjust)(const struct engine *e, const struct limits *l);
+    int (*adjust)(struct sandbox *s, const struct limits *l, const char *hostname, struct error *err);
     void (*kill)(struct sandbox *s);
     int (*freeze)(struct sandbox *s, bool on, struct error *err);
     uint64_t (*oom_kills)(struct sandbox *s); /* processes killed by the memory limit so far */
