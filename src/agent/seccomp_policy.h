@@ -79,7 +79,7 @@ static const struct policy_line policy[] = {
     ALLOW(setpgid), ALLOW(getsid), ALLOW(setsid), ALLOW(kill), ALLOW(tkill), ALLOW(tgkill),
     ALLOW(pidfd_open), ALLOW(pidfd_send_signal), ALLOW(set_tid_address), ALLOW(set_robust_list),
     ALLOW(get_robust_list), ALLOW(rseq), ALLOW(prctl), ALLOW(arch_prctl), ALLOW(membarrier), ALLOW(getcpu),
-    ALLOW(set_thread_area), ALLOW(get_thread_area), ALLOW(modify_ldt), ALLOW(process_mrelease),
+    ALLOW(modify_ldt), ALLOW(process_mrelease),
     ALLOW(restart_syscall),
     /* a container is one trust domain: its processes may trace each other */
     ALLOW(ptrace), ALLOW(process_vm_readv), ALLOW(process_vm_writev), ALLOW(pidfd_getfd),
@@ -146,7 +146,7 @@ static const struct policy_line policy[] = {
     ALLOW(name_to_handle_at),
     ALLOW(inotify_init), ALLOW(inotify_init1), ALLOW(inotify_add_watch), ALLOW(inotify_rm_watch),
     ALLOW(poll), ALLOW(ppoll), ALLOW(select), ALLOW(pselect6), ALLOW(epoll_create), ALLOW(epoll_create1),
-    ALLOW(epoll_ctl), ALLOW(epoll_ctl_old), ALLOW(epoll_wait), ALLOW(epoll_wait_old), ALLOW(epoll_pwait),
+    ALLOW(epoll_ctl), ALLOW(epoll_wait), ALLOW(epoll_pwait),
     ALLOW(epoll_pwait2), ALLOW(io_setup), ALLOW(io_destroy), ALLOW(io_submit), ALLOW(io_cancel),
     ALLOW(io_getevents), ALLOW(io_pgetevents),
     DENY_IF(ioctl, EPERM, IS(1, P_TIOCSTI)), /* types into a terminal that others read */
