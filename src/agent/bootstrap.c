@@ -82,6 +82,7 @@ struct start_args {
     int count;
     char *hostname;
     struct cbor_reader main;
+    bool held; /* without "main": that comes later */
 };
 
 static int take_fd(struct agent *a, uint64_t index, const char *field, int *ret, struct error *err)
@@ -156,7 +157,8 @@ static int read_start(struct agent *a, const struct cbor_reader *args, struct st
         return -1;
     if (!s->hostname)
         return args_missing("hostname", err);
-    return cbor_map_find(args, "main", &s->main) ? 0 : args_missing("main", err);
+    s->held = !cbor_map_find(args, "main", &s->main);
+    return 0;
 }
 
 static void start_args_free(struct start_args *s)
@@ -170,11 +172,11 @@ static void start_args_free(struct start_args *s)
     free(s->hostname);
 }
 
-static int start_main(struct agent *a, struct link_call *call, const struct start_args *s,
+static int start_main(struct agent *a, struct link_call *call, struct cbor_reader args,
                       struct stage_times *stages, struct error *err)
 {
     struct spec spec;
-    if (spec_read(&spec, s->main, err) < 0)
+    if (spec_read(&spec, args, err) < 0)
         return -1;
     int r = process_start(a, &spec, call, stages, &a->main, err);
     spec_free(&spec);
@@ -208,7 +210,10 @@ static int call_start(struct agent *a, struct link_call *call, const struct cbor
         r = enter(a, &s, &stages, err);
     if (r == 0) {
         a->phase = PHASE_RUNNING;
-        r = start_main(a, call, &s, &stages, err);
+        if (s.held)
+            return_empty(call);
+        else
+            r = start_main(a, call, s.main, &stages, err);
         if (r < 0)
             a->phase = PHASE_BROKEN;
     }
@@ -217,6 +222,17 @@ static int call_start(struct agent *a, struct link_call *call, const struct cbor
     else if (cbor_map_find(args, "main", &s.main))
         refuse_process(a, &s.main, err);
     start_args_free(&s);
+    return r;
+}
+
+/* The main process of a held container. */
+static int call_main(struct agent *a, struct link_call *call, const struct cbor_reader *args,
+                     struct error *err)
+{
+    int r = a->main ? error_set(err, ERROR_STATE, "the main process was started already")
+                    : start_main(a, call, *args, NULL, err);
+    if (r < 0)
+        refuse_process(a, args, err);
     return r;
 }
 
@@ -281,15 +297,19 @@ static const struct {
     enum phase phase; /* the only phase it is possible in; PHASE_BROKEN: any */
     int (*fn)(struct agent *a, struct link_call *call, const struct cbor_reader *args, struct error *err);
 } methods[] = {
-    {"ping", PHASE_BROKEN, call_ping},    {"setup", PHASE_NEW, call_setup},
-    {"start", PHASE_BLANK, call_start},   {"exec", PHASE_RUNNING, call_exec},
-    {"stats", PHASE_RUNNING, call_stats}, {"signalAll", PHASE_RUNNING, call_signal_all},
+    {"ping", PHASE_BROKEN, call_ping},
+    {"setup", PHASE_NEW, call_setup},
+    {"start", PHASE_BLANK, call_start},
+    {"main", PHASE_RUNNING, call_main},
+    {"exec", PHASE_RUNNING, call_exec},
+    {"stats", PHASE_RUNNING, call_stats},
+    {"signalAll", PHASE_RUNNING, call_signal_all},
 };
 
 static void refuse_any(struct agent *a, const char *method, const struct cbor_reader *args,
                        const struct error *err)
 {
-    if (strcmp(method, "exec") == 0)
+    if (strcmp(method, "exec") == 0 || strcmp(method, "main") == 0)
         refuse_process(a, args, err);
     else
         fs_refuse(a, method, args, err);
