@@ -11,9 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PATH_CAP 1024
+#define SWEEP_AGE_S 60
 #define LISTING_MAX ((size_t)4 << 20)
 
 static const char *const v1_names[] = {"memory", "pids", "cpu"};
@@ -466,4 +468,30 @@ bool cgroups_remove_engine(const struct cgroups *s, const char *engine_id)
         }
     }
     return all;
+}
+
+/* Empty and old: nobody is just making it, and nobody is in it. */
+static void sweep_one(const char *dir)
+{
+    char text[64];
+    struct stat st;
+    if (stat(dir, &st) < 0 || time(NULL) - st.st_ctime < SWEEP_AGE_S)
+        return;
+    if (get(dir, "cgroup.procs", text, sizeof text) && !text[0])
+        remove_tree(dir); /* fails where a child still holds processes */
+}
+
+void cgroups_sweep(const struct cgroups *s)
+{
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        cleanup_dir DIR *d = s->base[i] ? opendir(s->base[i]) : NULL;
+        struct dirent *e;
+        while (d && (e = readdir(d))) {
+            char dir[PATH_CAP * 2];
+            if (e->d_type != DT_DIR || !strchr(e->d_name, '.') || e->d_name[0] == '.')
+                continue;
+            snprintf(dir, sizeof dir, "%s/%s", s->base[i], e->d_name);
+            sweep_one(dir);
+        }
+    }
 }

@@ -44,5 +44,7 @@ int cgroup_delegate(struct cgroup *g, uid_t uid, gid_t gid);
 bool cgroup_remove(struct cgroup *g);
 /* Kills and removes what engine `engine_id`, now dead, left. True when nothing is left. */
 bool cgroups_remove_engine(const struct cgroups *s, const char *engine_id);
+/* Removes empty directories of owners whose run directories are gone too. */
+void cgroups_sweep(const struct cgroups *s);
 
 #endif

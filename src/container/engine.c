@@ -256,5 +256,6 @@ int engine_reap_orphans(struct engine *e)
     while (d && (entry = readdir(d)))
         if (is_engine_id(entry->d_name) && strcmp(entry->d_name, e->id) != 0)
             count += reap_one(e, dirfd(d), entry->d_name);
+    cgroups_sweep(&e->cgroups);
     return count;
 }
