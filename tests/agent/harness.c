@@ -34,6 +34,7 @@ struct box {
     char scratch[64]; /* directory on tmpfs: upper and work of the overlay */
     char cgroup[96];
     struct proc main;
+    bool has_main_stdout;
 };
 
 static void die(const char *what)
@@ -478,8 +479,8 @@ bool box_start(struct box *b, struct answer *ret)
     cbor_put_text(&args, "box");
     put_limits(&args, o);
     cbor_put_text(&args, "main");
-    cbor_put_map(&args, o->main_stdout ? 2 : 1);
-    if (o->main_stdout) {
+    cbor_put_map(&args, b->has_main_stdout ? 2 : 1);
+    if (b->has_main_stdout) {
         cbor_put_text(&args, "stdout");
         cbor_put_uint(&args, o->main_stdout);
     }
@@ -551,6 +552,12 @@ void box_free(struct box *b)
         usleep(1000);
     }
     free(b);
+}
+
+void box_set_main_stdout(struct box *b, uint32_t stream)
+{
+    b->options.main_stdout = stream;
+    b->has_main_stdout = true;
 }
 
 pid_t box_pid(const struct box *b)

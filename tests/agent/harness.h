@@ -65,6 +65,7 @@ struct box *box_new(const struct box_options *options);     /* set up, not start
 bool box_start(struct box *b, struct answer *ret);          /* "start" */
 struct box *box_started(const struct box_options *options); /* both; failure ends the test */
 void box_free(struct box *b);
+void box_set_main_stdout(struct box *b, uint32_t stream); /* before box_start() */
 pid_t box_pid(const struct box *b);
 struct link *box_link(struct box *b);
 struct proc box_main(const struct box *b);
