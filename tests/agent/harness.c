@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -506,6 +507,33 @@ bool box_start(struct box *b, struct answer *ret)
         die("start's answer");
     answer_uint(ret, "pid", &b->main.pid);
     return true;
+}
+
+int box_fd_count(const struct box *b)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)b->pid);
+    DIR *dir = opendir(path);
+    int n = 0;
+    if (!dir)
+        die(path);
+    while (readdir(dir))
+        n++;
+    closedir(dir);
+    return n;
+}
+
+void box_ping_with_fd(struct box *b, int fd)
+{
+    static const uint8_t empty[] = {0xa0};
+    struct answer a = {0};
+    flush(b);
+    if (!link_call(b->link, 0, "ping", empty, 1, answered, &a))
+        die("ping");
+    send_with_fds(b, &fd, 1);
+    if (!box_until(b, &a.done, 5000) || a.failed)
+        die("no answer to ping");
+    buf_free(&a.value);
 }
 
 struct box *box_started(const struct box_options *options)

@@ -69,7 +69,9 @@ void box_set_main_stdout(struct box *b, uint32_t stream); /* before box_start() 
 pid_t box_pid(const struct box *b);
 struct link *box_link(struct box *b);
 struct proc box_main(const struct box *b);
-bool box_exited(struct box *b); /* the agent has ended */
+int box_fd_count(const struct box *b);        /* open descriptors of the agent */
+void box_ping_with_fd(struct box *b, int fd); /* "ping", with a descriptor attached */
+bool box_exited(struct box *b);               /* the agent has ended */
 
 void box_call(struct box *b, uint32_t cap, const char *method, struct buf *args, struct answer *ret);
 uint32_t box_call_start(struct box *b, uint32_t cap, const char *method, struct buf *args,
