@@ -223,11 +223,6 @@ void api_container_start(struct request *r)
     struct error err = {0};
     struct cell *c = r->cell;
     json_t *body = r->body && json_object_size(r->body) > 0 ? r->body : c->spec;
-    if (c->state != CELL_STOPPED) {
-        error_set(&err, ERROR_STATE, "container %s is running already", c->name);
-        request_error(r, &err);
-        return;
-    }
     body = body ? json_incref(body) : json_object();
     if (spec_start(&spec, body, &r->daemon->config.limits, &err) == 0 && spec.name &&
         strcmp(spec.name, c->name) != 0) {
@@ -237,7 +232,7 @@ void api_container_start(struct request *r)
     if (err.kind)
         request_error(r, &err);
     else
-        start(r, c, &spec, false);
+        start(r, c, &spec, false); /* which refuses a running one */
 }
 
 /* ---- signals and ends ---- */

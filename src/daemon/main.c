@@ -194,7 +194,7 @@ static void add_handles(struct program *p)
 static int come_up(struct program *p, const struct options *o, struct error *err)
 {
     struct daemon *d = &p->daemon;
-    umask(0077);
+    umask(0022); /* what containers get of ours must not depend on who started us */
     signal(SIGPIPE, SIG_IGN);
     raise_file_limit();
     d->loop = uv_default_loop();

@@ -1,0 +1,151 @@
+"""The journal through the API: cursors, reattaching, floods, what is dropped is told."""
+import json
+import struct
+import time
+import unittest
+
+from harness import Case, collect, piece, until
+
+FLOOD = "i=0; while [ $i -lt 40000 ]; do echo $i-0123456789; i=$((i+1)); done"  # some 600 kB
+
+
+def flood_text():
+    return "".join(f"{i}-0123456789\n" for i in range(40000)).encode()
+
+
+class Output(Case):
+    def stream(self, i, **query):
+        """An open connection and its response."""
+        c = self.daemon.connect()
+        c.request("GET", f"/v1/containers/box/exec/{i}/output?" + "&".join(f"{k}={v}" for k, v in query.items()))
+        return c, c.getresponse()
+
+    def test_reattach_misses_nothing(self):
+        i = self.daemon.spawn("box", "sh", "-c", "for n in 1 2 3 4 5 6 7 8; do echo line $n; sleep 0.1; done")
+        got = b""
+        for _ in range(4):
+            c, reply = self.stream(i, stdout=len(got))
+            line = json.loads(reply.readline())
+            self.assertEqual(line["cursor"], len(got))
+            got += piece(line)
+            c.close()
+            time.sleep(0.12)
+        out, _, last, _ = self.daemon.output("box", i, stdout=len(got))
+        self.assertEqual(got + out, b"".join(b"line %d\n" % n for n in range(1, 9)))
+        self.assertEqual(last["event"], "exit")
+        self.assertEqual(self.daemon.output("box", i)[0], got + out)
+
+    def test_present_end(self):
+        i = self.daemon.spawn("box", "sh", "-c", "echo now; sleep 30")
+        until(lambda: self.daemon.get(f"/v1/containers/box/exec/{i}")["stdout"]["bytes"])
+        out, _, last, _ = self.daemon.output("box", i, follow="false")
+        self.assertEqual((out, last), (b"now\n", {"event": "running"}))
+        self.assertError(self.daemon.get(f"/v1/containers/box/exec/{i}/output", query={"stdout": 5}), 400, "INVALID_ARGUMENT",
+                         "stdout")
+        self.daemon.delete(f"/v1/containers/box/exec/{i}")
+
+    def test_a_reader_gets_all_of_a_flood(self):
+        for overflow in ("auto", "block"):
+            with self.subTest(overflow):
+                # it waits for its reader to be there
+                i = self.daemon.spawn("box", "sh", "-c", f"read go; {FLOOD}", stdin="pipe", outputLimit=8192, overflow=overflow)
+                c, reply = self.stream(i)
+                self.daemon.put(f"/v1/containers/box/exec/{i}/stdin", b"go\n")
+                time.sleep(0.5)
+                self.assertLess(self.daemon.get(f"/v1/containers/box/exec/{i}")["stdout"]["bytes"], 600000 + 10000)
+                out, _, last, lines = collect([json.loads(line) for line in reply])
+                c.close()
+                self.assertEqual(out, flood_text())
+                self.assertEqual(last["exitCode"], 0)
+                self.assertFalse([line for line in lines if line.get("event") == "dropped"])
+
+    def test_block_waits_for_a_reader(self):
+        i = self.daemon.spawn("box", "yes", outputLimit=8192, overflow="block")
+        path = f"/v1/containers/box/exec/{i}"
+
+        def settled():
+            n = self.daemon.get(path)["stdout"]["bytes"]
+            time.sleep(0.2)
+            return n and n == self.daemon.get(path)["stdout"]["bytes"]
+
+        until(settled)
+        record = self.daemon.get(path)
+        self.assertLess(record["stdout"]["bytes"], 1 << 20)
+        self.assertEqual(record["stdout"]["dropped"], 0)
+        self.assertEqual(record["state"], "running")
+        c, reply = self.stream(i)
+        total = 0
+        while total < 4 << 20:
+            line = json.loads(reply.readline())
+            self.assertEqual(line["cursor"], total)
+            total += len(line["text"])
+        c.close()
+        self.daemon.delete(path)
+
+    def test_drop_keeps_head_and_tail(self):
+        i = self.daemon.spawn("box", "sh", "-c", FLOOD, outputLimit=8192, overflow="drop")
+        until(lambda: self.daemon.get(f"/v1/containers/box/exec/{i}")["state"] == "exited", 30)
+        whole = flood_text()
+        out, _, last, lines = self.daemon.output("box", i)
+        self.assertEqual(out, whole[:4096] + whole[-4096:])
+        gap = [line for line in lines if line.get("event") == "dropped"]
+        self.assertEqual(gap, [{"event": "dropped", "stream": "stdout", "bytes": len(whole) - 8192, "cursor": len(whole) - 4096}])
+        record = self.daemon.get(f"/v1/containers/box/exec/{i}")
+        self.assertEqual(record["stdout"], {"bytes": len(whole), "dropped": len(whole) - 8192, "ended": True})
+        self.assertEqual(last["event"], "exit")
+
+    def test_a_reader_that_leaves_lets_go(self):
+        i = self.daemon.spawn("box", "yes", outputLimit=8192)
+        c, reply = self.stream(i)
+        reply.readline()
+        time.sleep(0.3)
+        c.close()
+        path = f"/v1/containers/box/exec/{i}"
+        start = self.daemon.get(path)["stdout"]["bytes"]
+        until(lambda: self.daemon.get(path)["stdout"]["bytes"] > start + (16 << 20))
+        self.daemon.delete(path)
+
+    def test_frames(self):
+        i = self.daemon.spawn("box", "sh", "-c", "printf '\\377\\000x'; printf err >&2; exit 3")
+        until(lambda: self.daemon.get(f"/v1/containers/box/exec/{i}")["state"] == "exited")
+        answer = self.daemon.get(f"/v1/containers/box/exec/{i}/output", headers={"Accept": "application/vnd.cloister.frames"})
+        frames, at = [], 0
+        while at < len(answer.body):
+            kind, z1, z2, z3, length, cursor = struct.unpack_from("<BBBBIQ", answer.body, at)
+            self.assertEqual((z1, z2, z3), (0, 0, 0))
+            frames.append((kind, cursor, answer.body[at + 16 : at + 16 + length]))
+            at += 16 + length
+        self.assertEqual(frames[:2], [(1, 0, b"\xff\0x"), (2, 0, b"err")])
+        self.assertEqual(json.loads(frames[2][2]), {"event": "exit", "exitCode": 3, "reason": "exit"})
+        self.assertEqual(len(frames), 3)
+
+    def test_large_and_exact(self):
+        i = self.daemon.spawn("box", "sh", "-c", "head -c 20000000 /dev/urandom | tee /tmp/big", overflow="block")
+        answer = self.daemon.get(f"/v1/containers/box/exec/{i}/output", headers={"Accept": "application/vnd.cloister.frames"})
+        data, at = [], 0
+        while at < len(answer.body):
+            kind, length = answer.body[at], int.from_bytes(answer.body[at + 4 : at + 8], "little")
+            if kind == 1:
+                data.append(answer.body[at + 16 : at + 16 + length])
+            at += 16 + length
+        import hashlib
+
+        self.assertEqual(sum(map(len, data)), 20000000)
+        inside = self.daemon.exec("box", "sha256sum", "/tmp/big")["stdout"].split()[0]
+        self.assertEqual(hashlib.sha256(b"".join(data)).hexdigest(), inside)
+
+    def test_binary_as_lines(self):
+        i = self.daemon.spawn("box", "sh", "-c", "head -c 300000 /dev/urandom | tee /tmp/bin", overflow="block")
+        out, _, _, _ = self.daemon.output("box", i)
+        import hashlib
+
+        inside = self.daemon.exec("box", "sha256sum", "/tmp/bin")["stdout"].split()[0]
+        self.assertEqual(hashlib.sha256(out).hexdigest(), inside)
+
+    def test_no_such_exec(self):
+        for i in ("0" * 32, "x", "..", "Main"):
+            self.assertError(self.daemon.get(f"/v1/containers/box/exec/{i}/output"), 404, "NOT_FOUND")
+
+
+if __name__ == "__main__":
+    unittest.main()
