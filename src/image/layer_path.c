@@ -70,9 +70,11 @@ int entry_name_parse(const char *raw, struct entry_name *ret, struct error *err)
     return 0;
 }
 
-void layer_path_init(struct layer_path *p, int root, const int *lowers, size_t lower_count)
+void layer_path_init(struct layer_path *p, int root, const int *lowers, size_t lower_count,
+                     struct dir_attrs *dirs)
 {
-    *p = (struct layer_path){.root = root, .lowers = lowers, .lower_count = lower_count, .cached_fd = -1};
+    *p = (struct layer_path){
+        .root = root, .lowers = lowers, .lower_count = lower_count, .cached_fd = -1, .dirs = dirs};
     p->keep_owner = geteuid() == 0;
 }
 
@@ -159,6 +161,19 @@ static int walk_link(struct walk *w, const char *target, struct error *err)
     return 0;
 }
 
+/* Notes how a directory that the tar does not list is to look in the end: as `like`, or plain. */
+static int implied_dir(struct layer_path *p, int dir, const char *name, const char *path,
+                       const struct stat *like, struct error *err)
+{
+    static const struct timespec epoch = {0};
+    struct stat made;
+    p->implied++;
+    if (fstatat(dir, name, &made, AT_SYMLINK_NOFOLLOW) < 0)
+        return error_system(err, errno, "cannot look at \"%.150s\"", path);
+    return dir_attrs_put(p->dirs, made.st_ino, like ? like->st_mode & 07777 : 0755,
+                         like ? like->st_mtim : epoch, err);
+}
+
 /* Makes the missing directory `name` below `dir`, or follows what the layers below have there. */
 static int walk_missing(struct walk *w, int dir, const char *name, const char *path, bool *ret_linked,
                         struct error *err)
@@ -169,21 +184,14 @@ static int walk_missing(struct walk *w, int dir, const char *name, const char *p
     *ret_linked = below == 2;
     if (below == 2)
         return walk_link(w, link, err);
-    if (mkdirat(dir, name, 0755) < 0)
+    if (mkdirat(dir, name, 0700) < 0)
         return error_system(err, errno, "cannot make directory \"%.150s\"", path);
-    w->p->implied++;
-    if (below == 0) /* whatever the umask made of it */
-        return fchmodat(dir, name, 0755, 0) < 0
-                   ? error_system(err, errno, "cannot set up directory \"%.150s\"", path)
-                   : 0;
-    /* It stands for the same directory: it must not change how that looks. */
-    struct timespec times[2] = {st.st_mtim, st.st_mtim};
-    if ((w->p->keep_owner && fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 &&
-         errno != EINVAL && errno != EPERM) ||
-        fchmodat(dir, name, (st.st_mode & 07777) | 0700, 0) < 0 ||
-        utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW) < 0)
-        return error_system(err, errno, "cannot set up directory \"%.150s\"", path);
-    return 0;
+    /* Where it stands for a directory below, it must not change how that looks. */
+    if (below == 1 && w->p->keep_owner &&
+        fchownat(dir, name, st.st_uid, st.st_gid, AT_SYMLINK_NOFOLLOW) < 0 && errno != EINVAL &&
+        errno != EPERM)
+        return error_system(err, errno, "cannot set the owner of \"%.150s\"", path);
+    return implied_dir(w->p, dir, name, path, below == 1 ? &st : NULL, err);
 }
 
 static int walk_part(struct walk *w, const char *part, size_t len, struct error *err)
@@ -221,7 +229,8 @@ static int walk_part(struct walk *w, const char *part, size_t len, struct error 
     } else if (S_ISCHR(st.st_mode) && st.st_rdev == 0) {
         if (whiteout_to_opaque_dir(dir, name) < 0)
             return error_system(err, errno, "cannot make directory \"%.150s\"", path);
-        w->p->implied++;
+        if (implied_dir(w->p, dir, name, path, NULL, err) < 0)
+            return -1;
     } else if (!S_ISDIR(st.st_mode)) {
         return error_set(err, ERROR_INVALID, "\"%.150s\": \"%.150s\" is not a directory", w->whole, path);
     }

@@ -5,6 +5,7 @@
 #define CLOISTER_IMAGE_LAYER_PATH_H
 
 #include "base/error.h"
+#include "image/dir_attrs.h"
 #include "image/limits.h"
 
 #include <stdbool.h>
@@ -27,13 +28,15 @@ struct layer_path {
     int root;          /* directory being filled; borrowed */
     const int *lowers; /* roots of the layers below, topmost first; borrowed */
     size_t lower_count;
-    uint64_t implied; /* directories made that the tar did not list */
+    uint64_t implied;       /* directories made that the tar did not list */
+    struct dir_attrs *dirs; /* told how those are to look; borrowed */
     bool keep_owner;
     /* the parent of the last entry, kept open */
     int cached_fd;
     char cached[LIMIT_PATH + 1];
 };
-void layer_path_init(struct layer_path *p, int root, const int *lowers, size_t lower_count);
+void layer_path_init(struct layer_path *p, int root, const int *lowers, size_t lower_count,
+                     struct dir_attrs *dirs);
 void layer_path_free(struct layer_path *p);
 /* Forgets the kept parent: to be called whenever a directory or a symbolic link was replaced. */
 void layer_path_forget(struct layer_path *p);

@@ -81,7 +81,7 @@ static int set_owner(struct unpacker *u, int dir, const struct entry_name *n, st
         return 0;
     }
     /* New files are ours already: no directory has a set-group-id bit before the end. */
-    if ((uid_t)uid == u->uid && (gid_t)gid == u->gid && !existing && u->path.implied == 0)
+    if ((uid_t)uid == u->uid && (gid_t)gid == u->gid && !existing)
         return 0;
     if (fchownat(dir, n->base, (uid_t)uid, (gid_t)gid, AT_SYMLINK_NOFOLLOW) == 0)
         return 0;
@@ -465,7 +465,7 @@ int layer_unpack(int root, struct byte_source *source, const struct unpack_optio
     u->gid = getegid();
     u->umask = umask(0);
     umask(u->umask);
-    layer_path_init(&u->path, root, o->lowers, o->lower_count);
+    layer_path_init(&u->path, root, o->lowers, o->lower_count, &u->dirs);
     archive_read_support_format_tar(a);
     archive_read_support_format_empty(a);
     r = unpack_all(u, err);
