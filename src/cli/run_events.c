@@ -64,6 +64,13 @@ static const struct exec_events command_events = {
     .on_exit = on_command_exit,
 };
 
+/* With --copy-out the command is an exec, and the main process never begins. */
+static void on_no_main_exit(void *user, struct exec *x, const struct exit_status *status, const struct error *err)
+{
+}
+
+static const struct exec_events no_main_events = {.on_exit = on_no_main_exit};
+
 /* ---- the container ---- */
 
 static void on_ready(void *user, struct container *c, const struct stage_timings *t)
@@ -209,9 +216,6 @@ int run_start(struct run *r, struct error *err)
     fill_limits(r, &spec.limits);
     fill_command(r, &spec.main);
     r->started_ns = clock_monotonic_ns();
-    if (container_start(r->engine, &spec, &container_events, r, &command_events, r, &r->container, err) < 0)
-        return -1;
-    if (!spec.hold)
-        r->command = NULL; /* until on_started */
-    return 0;
+    return container_start(r->engine, &spec, &container_events, r, r->as_exec ? &no_main_events : &command_events, r,
+                           &r->container, err);
 }

@@ -2,8 +2,10 @@
 #include "base/parse.h"
 #include "cli/run.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int copy_read(struct copy_spec *ret, const char *field, const char *text, bool to_container,
                      struct error *err)
@@ -21,6 +23,8 @@ static int copy_read(struct copy_spec *ret, const char *field, const char *text,
                            field, text);
     ret->from = strndup(text, (size_t)(colon - text));
     ret->to = strdup(colon + 1);
+    if (to_container && ret->from && access(ret->from, R_OK) < 0)
+        return error_system(err, errno, "%s: cannot read %s", field, ret->from);
     return ret->from && ret->to ? 0 : error_oom(err);
 }
 
