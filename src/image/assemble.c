@@ -65,6 +65,9 @@ static int layer_get(struct assembly *a, size_t i, struct layer_done *done, stru
         return -1;
     int r = layer_store_add(data_dir, &a->b->limits, &q, a->b->progress, done, err);
     close(q.fd);
+    if (r < 0 && err && err->kind == ERROR_LIMIT && q.bytes_left < a->b->limits.layer_bytes)
+        error_wrap(err, "of the image's limit of %llu bytes %llu are left",
+                   (unsigned long long)a->b->limits.image_bytes, (unsigned long long)q.bytes_left);
     return r;
 }
 

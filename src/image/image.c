@@ -54,6 +54,9 @@ int image_name_canonical(const char *name, const char *field, char ret[256], str
 {
     if (image_name_check(name, field, err) < 0)
         return -1;
+    /* The default registry goes without saying. */
+    if (!strncmp(name, "docker.io/", 10))
+        name += strncmp(name + 10, "library/", 8) ? 10 : 18;
     const char *slash = strrchr(name, '/');
     bool tagged = strchr(slash ? slash : name, ':') || strchr(name, '@') || !strcmp(name, IMAGE_HOST);
     int n = snprintf(ret, 256, "%s%s", name, tagged ? "" : ":latest");

@@ -47,7 +47,8 @@ struct image {
 };
 
 int image_name_check(const char *name, const char *field, struct error *err);
-/* The full form of a valid name: ":latest" added where neither tag nor digest is given. */
+/* The one form of a valid name: ":latest" added where neither tag nor digest is given, "docker.io/" and
+ * "docker.io/library/" taken off. */
 int image_name_canonical(const char *name, const char *field, char ret[256], struct error *err);
 /* ERROR_NOT_FOUND says which name and how to get it. For `host` the skeleton layer (bin -> usr/bin, minimal
  * /etc: passwd, group, hosts, hostname, resolv.conf empty, nsswitch.conf, os-release -> usr/lib/os-release;

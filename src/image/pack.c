@@ -363,7 +363,8 @@ static int names_read(struct packer *p, const struct level *l, struct names *n, 
             n->count++;
         }
     }
-    qsort(n->list, n->count, sizeof *n->list, by_text);
+    if (n->count > 0)
+        qsort(n->list, n->count, sizeof *n->list, by_text);
     return 0;
 }
 
