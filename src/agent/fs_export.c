@@ -194,7 +194,7 @@ static int export_any(struct exporting *x, struct error *err)
 int fs_export(const struct fs_request *q, const struct fs_io *io, struct buf *ret, struct error *err)
 {
     static struct exporting x;
-    uint8_t digest[SHA256_SIZE];
+    uint8_t digest[SHA256_BYTES];
     x.q = q;
     x.io = io;
     buf_init(&x.header, 64 << 10);

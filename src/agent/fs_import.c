@@ -269,7 +269,7 @@ static int unpack_all(struct importing *m, struct error *err)
 int fs_import(const struct fs_request *q, const struct fs_io *io, struct buf *ret, struct error *err)
 {
     struct importing m = {.io = io, .root = -1};
-    uint8_t digest[SHA256_SIZE];
+    uint8_t digest[SHA256_BYTES];
     if (q->parents && fs_make_directories(q->path, 0755, err) < 0)
         return -1;
     cleanup_close int root = fs_open_directory(q->path, err);

@@ -34,7 +34,7 @@ int fs_read(const struct fs_request *q, const struct fs_io *io, struct buf *ret,
 {
     static struct fs_out out;
     struct stat st;
-    uint8_t digest[SHA256_SIZE];
+    uint8_t digest[SHA256_BYTES];
     cleanup_close int fd = fs_open_regular(io, q->path, O_RDONLY, &st, err);
     if (fd < 0)
         return -1;

@@ -47,9 +47,9 @@ static int read_digest(struct fs_request *q, const struct cbor_reader *args, str
     size_t len;
     if (!cbor_map_find(args, "sha256", &r))
         return 0;
-    if (cbor_get_bytes(&r, &p, &len) < 0 || len != SHA256_SIZE)
-        return error_field(err, "sha256", "\"sha256\" must be %d bytes", SHA256_SIZE);
-    memcpy(q->sha256, p, SHA256_SIZE);
+    if (cbor_get_bytes(&r, &p, &len) < 0 || len != SHA256_BYTES)
+        return error_field(err, "sha256", "\"sha256\" must be %d bytes", SHA256_BYTES);
+    memcpy(q->sha256, p, SHA256_BYTES);
     q->has_sha256 = true;
     return 0;
 }

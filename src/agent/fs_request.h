@@ -4,12 +4,12 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/sha256.h"
 #include "link/cbor.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SHA256_SIZE 32
 #define FS_MAX_EXCLUDES 256
 
 enum fs_stream { FS_NO_STREAM, FS_SENDS, FS_RECEIVES }; /* seen from the agent */
@@ -20,7 +20,7 @@ struct fs_request {
     bool no_follow, recursive, parents, exclusive, append, force;
     uint32_t stream;
     uint64_t offset, length, mode, size;
-    uint8_t sha256[SHA256_SIZE];
+    uint8_t sha256[SHA256_BYTES];
     char *exclude[FS_MAX_EXCLUDES];
     size_t exclude_count;
 };

@@ -9,18 +9,18 @@
 void fs_sum_init(struct fs_sum *s)
 {
     s->bytes = 0;
-    sha256_init(&s->hash);
+    sha256_begin(&s->hash);
 }
 
 void fs_sum_add(struct fs_sum *s, const void *data, size_t len)
 {
     s->bytes += len;
-    sha256_update(&s->hash, len, data);
+    sha256_add(&s->hash, data, len);
 }
 
-void fs_sum_end(struct fs_sum *s, uint8_t ret[SHA256_SIZE])
+void fs_sum_end(struct fs_sum *s, uint8_t ret[SHA256_BYTES])
 {
-    sha256_digest(&s->hash, SHA256_SIZE, ret);
+    sha256_end(&s->hash, ret);
 }
 
 void fs_out_init(struct fs_out *o, int fd)
@@ -79,7 +79,7 @@ ssize_t fs_in_read(const struct fs_io *io, void *data, size_t len, struct error 
     return n;
 }
 
-int fs_check_sum(const struct fs_request *q, uint64_t bytes, const uint8_t digest[SHA256_SIZE],
+int fs_check_sum(const struct fs_request *q, uint64_t bytes, const uint8_t digest[SHA256_BYTES],
                  struct error *err)
 {
     if (q->has_size && q->size != bytes) {
@@ -88,7 +88,7 @@ int fs_check_sum(const struct fs_request *q, uint64_t bytes, const uint8_t diges
         memcpy(err->field, "size", sizeof "size");
         return -1;
     }
-    if (q->has_sha256 && memcmp(q->sha256, digest, SHA256_SIZE) != 0) {
+    if (q->has_sha256 && memcmp(q->sha256, digest, SHA256_BYTES) != 0) {
         error_set(err, ERROR_CORRUPT, "the bytes that arrived do not have the announced SHA-256");
         memcpy(err->field, "sha256", sizeof "sha256");
         return -1;

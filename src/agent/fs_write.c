@@ -138,7 +138,7 @@ int fs_write(const struct fs_request *q, const struct fs_io *io, struct buf *ret
 {
     struct target t = {.dir = -1};
     struct fs_sum sum;
-    uint8_t digest[SHA256_SIZE];
+    uint8_t digest[SHA256_BYTES];
     int r = -1, fd = -1;
     if (target_open(&t, q, err) < 0 || (fd = temporary_make(&t, q, err)) < 0)
         goto out;

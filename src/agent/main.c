@@ -84,7 +84,18 @@ static void give_memory_back(struct agent *a)
     free(a->scratch);
     a->scratch = NULL;
     a->scratch_used = false;
-    malloc_trim(0);
+#ifdef __GLIBC__
+    malloc_trim(0); /* others give large pieces back by themselves */
+#endif
+}
+
+static void allocator_init(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 64 << 10);
+    mallopt(M_TRIM_THRESHOLD, 64 << 10);
+#endif
 }
 
 int main(void)
@@ -97,9 +108,7 @@ int main(void)
                              .null_fd = -1,
                              .cgroup_fd = -1};
     struct error err = {0};
-    mallopt(M_ARENA_MAX, 1);
-    mallopt(M_MMAP_THRESHOLD, 64 << 10);
-    mallopt(M_TRIM_THRESHOLD, 64 << 10);
+    allocator_init();
     prctl(PR_SET_NAME, "cloister-init", 0, 0, 0);
     if (getpid() != 1)
         return fputs("cloister-init is started by cloister, as the first process of a container\n", stderr),
