@@ -464,14 +464,28 @@ static void on_change(struct file_call *f, struct cbor_reader item)
     buf_append(&f->out, "\n", 1);
 }
 
-void api_file_watch(struct request *r)
+/* The path is there: the answer begins at once, so that the client need not wait for a change to see that it watches. */
+static void on_stat_for_watch(struct file_call *f, struct cbor_reader value)
 {
     static const char *const bools[] = {"recursive", NULL};
     struct error err = {0};
-    struct file_call *f = begin_path(r, &err);
-    if (!f || pass_bools(f, bools, &err) < 0)
+    file_arg_str(f, "path", uri_query(&f->request->uri, "path"));
+    if (pass_bools(f, bools, &err) < 0)
         return;
+    f->ended = false;
     f->on_item = on_change;
     f->on_value = answer_lines;
     file_call_begin(f, "fs.watch", FILE_ITEMS);
+    if (f->op)
+        answer_lines(f, value);
+}
+
+void api_file_watch(struct request *r)
+{
+    struct error err = {0};
+    struct file_call *f = begin_path(r, &err);
+    if (!f)
+        return;
+    f->on_value = on_stat_for_watch;
+    file_call_begin(f, "fs.stat", FILE_NO_STREAM);
 }

@@ -18,6 +18,16 @@ def fill(pattern, name="nobody", exec_id="0" * 32):
 
 
 class Table(unittest.TestCase):
+    def test_no_description_fell_apart(self):
+        """An unquoted comma in a flow mapping makes a key without value."""
+
+        def look(node, at):
+            for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
+                self.assertIsNotNone(value, f"{at}/{key}")
+                look(value, f"{at}/{key}")
+
+        look(DESCRIPTION.doc, "")
+
     def test_same_operations(self):
         self.assertEqual({(m, p) for m, p, _, _ in printed()}, {(m, p) for m, p, _ in DESCRIPTION.operations()})
 
