@@ -1,6 +1,7 @@
 #include "agent/child.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/wait.h>
 
@@ -37,7 +38,7 @@ void child_reap(struct child_table *t)
     for (;;) {
         int status;
         struct rusage usage;
-        pid_t pid = wait4(-1, &status, WNOHANG | __WALL, &usage);
+        pid_t pid = wait4(-1, &status, WNOHANG | WUNTRACED | __WALL, &usage);
         if (pid < 0 && errno == EINTR)
             continue;
         if (pid <= 0) {
@@ -45,6 +46,11 @@ void child_reap(struct child_table *t)
             return;
         }
         struct child *c = *slot(t, pid);
+        if (WIFSTOPPED(status)) {
+            if (c && c->helper)
+                kill(pid, SIGCONT);
+            continue;
+        }
         if (!c)
             continue;
         child_remove(t, c);

@@ -12,6 +12,7 @@
 struct child {
     struct child *next;
     pid_t pid;
+    bool helper; /* part of the agent: when the guest stops it, it is continued */
     void (*reaped)(struct child *c, int status, const struct rusage *usage); /* already out of the table */
 };
 

@@ -240,6 +240,7 @@ static int job_start(struct fs_job *j, const struct fs_operation *op, const stru
         kill(pid, SIGKILL); /* reaped as a stranger */
         goto out;
     }
+    j->child.helper = true;
     j->child.reaped = job_reaped;
     j->running = true;
     j->result_fd = steal_fd(&e.result);

@@ -18,7 +18,10 @@
 /* Memory is given back after this long without traffic. */
 #define IDLE_MS 2000
 
-#ifdef __SANITIZE_ADDRESS__
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
 const char *__asan_default_options(void);
 /* Leaks are looked for by the tests of the parts; the leak checker itself needs ptrace. */
 const char *__asan_default_options(void)

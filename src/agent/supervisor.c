@@ -86,7 +86,7 @@ static _Noreturn void supervise(int report_fd, const struct spawn *s)
 
 static void maybe_free(struct supervisor *v)
 {
-    if (v->process || v->alive || v->killings || v->busy)
+    if (v->process || v->alive || v->killings || v->busy || v->round.due_ns)
         return;
     timer_cancel(&v->agent->loop, &v->round);
     source_forget(&v->source);
@@ -145,6 +145,8 @@ static void report_ready(struct source *s, uint32_t events)
         source_forget(s); /* it has ended; the rest comes when it is reaped */
 }
 
+static void rounds_begin(struct supervisor *v);
+
 static void supervisor_reaped(struct child *c, int status, const struct rusage *usage)
 {
     struct supervisor *v = (struct supervisor *)((char *)c - offsetof(struct supervisor, child));
@@ -160,6 +162,10 @@ static void supervisor_reaped(struct child *c, int status, const struct rusage *
         start_failed(v, &why);
     else if (v->process && !v->process->ended)
         leader_ended(v, SIGKILL, usage);
+    /* A tree that gets rid of its supervisor gets rid of itself: whether or not the host has a handle to ask
+     * for it. */
+    if (v->murdered && v->agent->phase == PHASE_RUNNING)
+        rounds_begin(v);
     v->busy = false;
     maybe_free(v);
 }
@@ -193,6 +199,7 @@ struct supervisor *supervisor_start(struct process *p, const struct spawn *s, st
     v->alive = true;
     v->leader = -1;
     v->child.pid = pid;
+    v->child.helper = true;
     v->child.reaped = supervisor_reaped;
     child_add(&p->agent->children, &v->child);
     return v;
@@ -205,13 +212,15 @@ void supervisor_signal(struct supervisor *v, int number)
 }
 
 /* One look at all processes. */
+struct entry {
+    pid_t pid, parent;
+    bool dead, ours;
+};
+
 struct census {
     struct supervisor *supervisor;
     size_t count, cap;
-    struct entry {
-        pid_t pid, parent;
-        bool dead, ours;
-    } *entries;
+    struct entry *entries;
 };
 
 static bool census_add(void *user, pid_t pid)
@@ -243,17 +252,25 @@ static bool is_root_of_tree(const struct census *c, const struct entry *e)
     return v->murdered && e->parent == 1 && !child_known(&v->agent->children, e->pid);
 }
 
+static int by_pid(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
 static size_t mark_descendants(struct census *c)
 {
     size_t marked = 0;
+    if (c->count > 0)
+        qsort(c->entries, c->count, sizeof *c->entries, by_pid);
     for (bool more = true; more;) {
         more = false;
         for (size_t i = 0; i < c->count; i++) {
-            struct entry *e = &c->entries[i];
-            bool ours = e->ours || is_root_of_tree(c, e);
-            for (size_t j = 0; !ours && j < c->count; j++)
-                ours = c->entries[j].ours && c->entries[j].pid == e->parent;
-            if (ours && !e->ours) {
+            struct entry *e = &c->entries[i], wanted = {.pid = e->parent};
+            if (e->ours)
+                continue;
+            const struct entry *parent = bsearch(&wanted, c->entries, c->count, sizeof *c->entries, by_pid);
+            if (is_root_of_tree(c, e) || (parent && parent->ours)) {
                 e->ours = more = true;
                 marked++;
             }
@@ -284,8 +301,6 @@ static size_t kill_round(struct supervisor *v)
         if (settled || living == 0)
             break;
     }
-    if (v->alive)
-        kill(v->child.pid, SIGCONT); /* should the guest have stopped it */
     return living;
 }
 
@@ -310,6 +325,12 @@ static void round_due(struct timer *t)
     if (v->pause_ms < ROUND_MAX_MS)
         v->pause_ms *= 2;
     timer_arm(&v->agent->loop, t, v->pause_ms, round_due);
+}
+
+static void rounds_begin(struct supervisor *v)
+{
+    v->pause_ms = ROUND_MS;
+    round_due(&v->round);
 }
 
 static void killing_cancelled(void *user)
@@ -340,9 +361,8 @@ void supervisor_kill_all(struct supervisor *v, struct link_call *call)
     *k = (struct killing){v->killings, v, call};
     v->killings = k;
     link_call_on_cancel(call, killing_cancelled, k);
-    v->pause_ms = ROUND_MS;
     if (!v->round.due_ns)
-        round_due(&v->round);
+        rounds_begin(v);
 }
 
 void supervisor_free(struct supervisor *v)

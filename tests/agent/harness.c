@@ -113,11 +113,11 @@ static pid_t launch(int memfd, int link_fd)
     _exit(97);
 }
 
-static void write_map(pid_t pid, const char *file)
+static void write_map(pid_t pid, const char *file, const char *map)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, file);
-    if (file_put(AT_FDCWD, path, "0 0 65536") < 0)
+    if (file_put(AT_FDCWD, path, map) < 0)
         die(path);
 }
 
@@ -274,6 +274,12 @@ uint32_t sink_open(struct box *b, struct sink *s, bool keep)
     return s->stream;
 }
 
+static void sink_close(struct sink *s)
+{
+    if (s->box && !s->ended)
+        link_stream_reset(s->box->link, s->stream, NULL);
+}
+
 void sink_free(struct sink *s)
 {
     buf_free(&s->bytes);
@@ -374,6 +380,16 @@ static int overlay_mount(struct box *b)
     return fd;
 }
 
+static int tmpfs_mount(void)
+{
+    int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        die("tmpfs");
+    int fd = fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+    close(fs);
+    return fd;
+}
+
 static int make_cgroup(struct box *b)
 {
     static int number;
@@ -402,8 +418,11 @@ struct box *box_new(const struct box_options *options)
     close(pair[1]);
     b->fd = pair[0];
     fd_set_nonblock(b->fd, true);
-    write_map(b->pid, "uid_map");
-    write_map(b->pid, "gid_map");
+    const char *map = b->options.single_id ? "0 65534 1" : "0 0 65536";
+    if (b->options.single_id)
+        write_map(b->pid, "setgroups", "deny");
+    write_map(b->pid, "uid_map", map);
+    write_map(b->pid, "gid_map", map);
     struct link_config config = {.side = LINK_HOST, .user = b};
     b->link = link_new(&config);
     make_scratch(b);
@@ -466,15 +485,26 @@ bool box_start(struct box *b, struct answer *ret)
 {
     static const char *const idle[] = {"sleep", "infinity", NULL};
     const struct box_options *o = &b->options;
-    int fds[2] = {overlay_mount(b), o->cgroup ? make_cgroup(b) : -1};
+    int fds[3] = {overlay_mount(b)}, count = 1;
     struct buf args;
     buf_init(&args, 0);
-    cbor_put_map(&args, o->cgroup ? 5 : 4);
+    cbor_put_map(&args, 4u + o->cgroup + (o->mount_target != NULL));
     cbor_put_text(&args, "root");
     cbor_put_uint(&args, 0);
     if (o->cgroup) {
         cbor_put_text(&args, "cgroup");
-        cbor_put_uint(&args, 1);
+        cbor_put_uint(&args, (uint64_t)count);
+        fds[count++] = make_cgroup(b);
+    }
+    if (o->mount_target) {
+        cbor_put_text(&args, "mounts");
+        cbor_put_array(&args, 1);
+        cbor_put_map(&args, 2);
+        cbor_put_text(&args, "fd");
+        cbor_put_uint(&args, (uint64_t)count);
+        cbor_put_text(&args, "target");
+        cbor_put_text(&args, o->mount_target);
+        fds[count++] = tmpfs_mount();
     }
     cbor_put_text(&args, "hostname");
     cbor_put_text(&args, "box");
@@ -493,10 +523,9 @@ bool box_start(struct box *b, struct answer *ret)
     if (!link_call(b->link, 0, "start", args.data, args.len, answered, ret))
         die("start");
     buf_free(&args);
-    send_with_fds(b, fds, o->cgroup ? 2 : 1);
-    close(fds[0]);
-    if (o->cgroup)
-        close(fds[1]);
+    send_with_fds(b, fds, count);
+    for (int i = 0; i < count; i++)
+        close(fds[i]);
     if (!box_until(b, &ret->done, 20000))
         die("no answer to start");
     if (ret->failed)
@@ -703,6 +732,12 @@ void run_free(struct run *r)
     struct box *b = r->out.box ? r->out.box : r->in.box;
     if (b && r->proc.cap)
         link_drop(b->link, r->proc.cap);
+    if (b && !r->no_stdout)
+        sink_close(&r->out);
+    if (b && r->want_stderr)
+        sink_close(&r->err);
+    if (b && r->in.box && !r->in.ended)
+        link_stream_reset(b->link, r->in.stream, NULL);
     if (b)
         flush(b);
     sink_free(&r->out);

@@ -20,6 +20,8 @@ struct box_options {
     uint64_t open_files; /* limits; 0: none */
     uint64_t memory_watch;
     const char *lower;        /* root of the image instead of "/" */
+    const char *mount_target; /* a further tmpfs there */
+    bool single_id; /* one user and one group mapped, setgroups forbidden: as for an ordinary host user */
     const char *main_argv[8]; /* default: sleep infinity */
     uint32_t main_stdout;     /* stream; 0: none */
 };

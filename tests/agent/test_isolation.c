@@ -250,7 +250,7 @@ static void probe_agent(void)
         void *p;
         size_t n;
     } local = {&byte, 1}, remote = {(void *)0x400000, 1};
-    expect_error("process_vm_readv", syscall(SYS_process_vm_readv, 1, &local, 1, &remote, 1, 0), EPERM);
+    expect_error("process_vm_readv", syscall(SYS_process_vm_readv, 1L, &local, 1L, &remote, 1L, 0L), EPERM);
     for (int n = 1; n < 65; n++)
         if (kill(1, n) < 0)
             complain("kill", -1,
@@ -396,6 +396,55 @@ static void missing_mount_targets(void **state)
     assert_int_equal(rmdir(image), 0);
 }
 
+static void further_mounts(void **state)
+{
+    (void)state;
+    struct box_options options = {.mount_target = "/volumes/new/one"};
+    struct box *b = box_started(&options);
+    char *text = sh(b, "stat -f -c %T /volumes/new/one /volumes/new; touch /volumes/new/one/x");
+    assert_string_equal(text, "tmpfs\noverlayfs\n");
+    free(text);
+    box_free(b);
+    static const struct {
+        const char *target, *code;
+    } cases[] = {{"/bin/x", "DENIED"}, /* /bin is a link to usr/bin */
+                 {"/etc/../../up", "EXDEV"},
+                 {"/", "INVALID_ARGUMENT"},
+                 {"/proc", "DENIED"}, /* covers what must be procfs */
+                 {"/etc/passwd/x", "ENOTDIR"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct box_options bad = {.mount_target = cases[i].target};
+        struct answer a;
+        b = box_new(&bad);
+        assert_false(box_start(b, &a));
+        if (strcmp(error_code(&a.err), cases[i].code) != 0)
+            fail_msg("%s: %s: %s", cases[i].target, error_code(&a.err), a.err.message);
+        box_free(b);
+    }
+}
+
+/* An ordinary host user can map only himself. */
+static void one_mapped_user(void **state)
+{
+    (void)state;
+    struct box_options options = {.single_id = true};
+    struct box *b = box_started(&options);
+    char *text =
+        sh(b, "id -u; id -g; touch /dev/shm/x; stat -c %u /dev/shm/x; echo y > /dev/null; tty || true");
+    assert_string_equal(text, "0\n0\n0\nnot a tty\n");
+    free(text);
+    struct run r = {.argv = {"true"}, .user = "1:1"};
+    assert_false(run_start(b, &r));
+    assert_string_equal(r.start.err.field, "user");
+    run_free(&r);
+    struct run t = {.argv = {"tty"}, .pty = true, .cols = 80, .rows = 24};
+    assert_true(run_start(b, &t));
+    assert_true(run_wait(b, &t, 2000));
+    assert_string_equal(buf_str(&t.out.bytes), "/dev/pts/0\r\n");
+    run_free(&t);
+    box_free(b);
+}
+
 /* After "start" a descriptor that is sent does not arrive. */
 static void no_descriptor_after_start(void **state)
 {
@@ -452,6 +501,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(no_descriptor_after_start),
         cmocka_unit_test(start_only_once),
         cmocka_unit_test(uptime_and_names),
+        cmocka_unit_test(further_mounts),
+        cmocka_unit_test(one_mapped_user),
     };
     return cmocka_run_group_tests_name("agent isolation", tests, NULL, NULL);
 }
