@@ -104,7 +104,7 @@ static void final_status(struct container *c, struct exit_status *to)
         snprintf(to->detail, sizeof to->detail,
                  oom ? "memory limit reached" : "the container's first process died");
     }
-    if (c->start_error.kind) {
+    if (c->start_error.kind && !c->have_stop) {
         to->reason = STOP_START;
         snprintf(to->detail, sizeof to->detail, "%.255s", c->start_error.message);
     }
@@ -272,8 +272,8 @@ static void on_start(void *user, const struct error *err, struct cbor_reader val
     uint32_t process;
     uint64_t pid = 0;
     struct error bad;
-    if (err && c->state != CONTAINER_STARTING && c->state != CONTAINER_WARMING)
-        return;
+    if (c->state != CONTAINER_STARTING && c->state != CONTAINER_WARMING)
+        return; /* it was ended meanwhile */
     if (err && !c->blank_ready) {
         container_main_failed(c, err);
         return;
@@ -365,8 +365,8 @@ static void begin_start(struct container *c)
 static void on_setup(void *user, const struct error *err, struct cbor_reader value)
 {
     struct container *c = user;
-    if (err && c->state != CONTAINER_SETTING_UP)
-        return;
+    if (c->state != CONTAINER_SETTING_UP)
+        return; /* it was ended meanwhile */
     c->timings.agent = us_since(c->t_sent);
     if (err) {
         struct error wrapped = *err;
