@@ -315,10 +315,10 @@ static int config_fill(const json_t *root, const struct image_limits *l, struct 
 int oci_config_parse(const char *text, size_t len, const struct image_limits *l, struct oci_config *ret,
                      struct error *err)
 {
+    memset(ret, 0, sizeof *ret); /* first, so that it can be freed after any failure */
     json_t *root = parse(text, len, "image configuration", JSON_OBJECT, err);
     if (!root)
         return -1;
-    memset(ret, 0, sizeof *ret);
     int r = config_fill(root, l, ret, err);
     json_decref(root);
     return r;
