@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define MAX_EXTENDED (1u << 20)
+#define MAX_SECONDS (UINT64_C(4096) * INT32_MAX) /* far beyond what any file system stores */
 
 enum {
     NAME = 0,
@@ -170,7 +171,7 @@ static bool parse_time(const char *p, size_t len, struct timespec *ret)
     size_t whole = dot ? (size_t)(dot - p) : len;
     uint64_t seconds;
     long nanoseconds = 0;
-    if (!parse_decimal(p, whole, &seconds) || seconds > INT32_MAX * UINT64_C(4096))
+    if (!parse_decimal(p, whole, &seconds) || seconds > MAX_SECONDS)
         return false;
     long unit = 100000000;
     for (size_t i = whole + 1; i < len; i++, unit /= 10) {
@@ -317,9 +318,9 @@ static int fill_entry(struct tar_reader *t, const uint8_t *block, const struct e
     e->size = x->has_size ? x->size : size;
     e->uid = x->has_uid ? x->uid : uid;
     e->gid = x->has_gid ? x->gid : gid;
-    e->mtime = x->has_mtime ? x->mtime : (struct timespec){.tv_sec = (time_t)(mtime & INT64_MAX)};
-    if (e->size > INT64_MAX)
-        return corrupt(err, "a size that cannot be");
+    e->mtime = x->has_mtime ? x->mtime : (struct timespec){.tv_sec = (time_t)mtime};
+    if (e->size > INT64_MAX || mtime > MAX_SECONDS)
+        return corrupt(err, "a size or time that cannot be");
     if (e->type != TAR_FILE)
         e->size = 0; /* some writers put the size of the linked file there; no data follows */
     if (e->path[0] == '\0')

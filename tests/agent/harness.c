@@ -488,7 +488,7 @@ bool box_start(struct box *b, struct answer *ret)
     int fds[3] = {overlay_mount(b)}, count = 1;
     struct buf args;
     buf_init(&args, 0);
-    cbor_put_map(&args, 4u + o->cgroup + (o->mount_target != NULL));
+    cbor_put_map(&args, 3u + !o->held + o->cgroup + (o->mount_target != NULL));
     cbor_put_text(&args, "root");
     cbor_put_uint(&args, 0);
     if (o->cgroup) {
@@ -509,14 +509,16 @@ bool box_start(struct box *b, struct answer *ret)
     cbor_put_text(&args, "hostname");
     cbor_put_text(&args, "box");
     put_limits(&args, o);
-    cbor_put_text(&args, "main");
-    cbor_put_map(&args, b->has_main_stdout ? 2 : 1);
-    if (b->has_main_stdout) {
-        cbor_put_text(&args, "stdout");
-        cbor_put_uint(&args, o->main_stdout);
+    if (!o->held) {
+        cbor_put_text(&args, "main");
+        cbor_put_map(&args, b->has_main_stdout ? 2 : 1);
+        if (b->has_main_stdout) {
+            cbor_put_text(&args, "stdout");
+            cbor_put_uint(&args, o->main_stdout);
+        }
+        cbor_put_text(&args, "argv");
+        put_argv(&args, o->main_argv[0] ? o->main_argv : idle);
     }
-    cbor_put_text(&args, "argv");
-    put_argv(&args, o->main_argv[0] ? o->main_argv : idle);
     flush(b);
     *ret = (struct answer){0};
     buf_init(&ret->value, 0);
@@ -528,8 +530,8 @@ bool box_start(struct box *b, struct answer *ret)
         close(fds[i]);
     if (!box_until(b, &ret->done, 20000))
         die("no answer to start");
-    if (ret->failed)
-        return false;
+    if (ret->failed || o->held)
+        return !ret->failed;
     struct cbor_reader r, v;
     cbor_reader_init(&r, ret->value.data, ret->value.len);
     if (!cbor_map_find(&r, "process", &v) || link_get_capability(&v, &b->main.cap) < 0)

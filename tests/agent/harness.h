@@ -22,6 +22,7 @@ struct box_options {
     const char *lower;        /* root of the image instead of "/" */
     const char *mount_target; /* a further tmpfs there */
     bool single_id; /* one user and one group mapped, setgroups forbidden: as for an ordinary host user */
+    bool held;      /* "start" without a main process */
     const char *main_argv[8]; /* default: sleep infinity */
     uint32_t main_stdout;     /* stream; 0: none */
 };

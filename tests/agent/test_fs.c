@@ -2,10 +2,11 @@
 #include "harness.h"
 
 #include "base/fd.h"
+#include "base/sha256.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <nettle/sha2.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -104,10 +105,10 @@ static void assert_digest(const struct answer *a, const void *data, size_t len)
     const uint8_t *p;
     size_t n;
     uint8_t digest[32];
-    struct sha256_ctx hash;
-    sha256_init(&hash);
-    sha256_update(&hash, len, data);
-    sha256_digest(&hash, 32, digest);
+    struct sha256 hash;
+    sha256_begin(&hash);
+    sha256_add(&hash, data, len);
+    sha256_end(&hash, digest);
     cbor_reader_init(&r, a->value.data, a->value.len);
     assert_true(cbor_map_find(&r, "sha256", &v) && cbor_get_bytes(&v, &p, &n) == 0 && n == 32);
     assert_memory_equal(p, digest, 32);

@@ -217,6 +217,40 @@ static void late_wait(void **state)
     box_free(b);
 }
 
+/* "start" without a main process, files put in place, then "main". */
+static void held_until_main(void **state)
+{
+    (void)state;
+    struct box_options options = {.held = true};
+    struct box *b = box_started(&options);
+    free(sh(b, "echo ready > /tmp/ready"));
+    static const char *const argv[] = {"sh", "-c", "test -f /tmp/ready && exit 3"};
+    struct answer a;
+    struct buf args;
+    buf_init(&args, 0);
+    cbor_put_map(&args, 1);
+    cbor_put_text(&args, "argv");
+    cbor_put_array(&args, 3);
+    for (int i = 0; i < 3; i++)
+        cbor_put_text(&args, argv[i]);
+    box_call(b, 0, "main", &args, &a);
+    assert_false(a.failed);
+    struct cbor_reader m, v;
+    struct run r = {.argv = {"main"}};
+    cbor_reader_init(&m, a.value.data, a.value.len);
+    assert_true(cbor_map_find(&m, "process", &v) && link_get_capability(&v, &r.proc.cap) == 0);
+    answer_free(&a);
+    box_call(b, 0, "main", NULL, &a); /* only one */
+    assert_true(a.failed);
+    assert_string_equal(error_code(&a.err), "WRONG_STATE");
+    assert_true(run_wait_only(b, &r, 3000));
+    assert_int_equal(r.proc.code, 3);
+    for (int i = 0; i < 200 && !box_exited(b); i++)
+        box_run(b, 10);
+    assert_true(box_exited(b));
+    box_free(b);
+}
+
 static void main_output_is_whole(void **state)
 {
     (void)state;
@@ -292,12 +326,19 @@ static void link_loss_ends_everything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tree_by_cgroup),          cmocka_unit_test(tree_by_supervisor),
-        cmocka_unit_test(tree_ordinary_by_cgroup), cmocka_unit_test(tree_ordinary_by_supervisor),
-        cmocka_unit_test(tree_terminal),           cmocka_unit_test(supervisor_attacked),
-        cmocka_unit_test(main_ends_everything),    cmocka_unit_test(late_wait),
-        cmocka_unit_test(main_output_is_whole),    cmocka_unit_test(memory_watch),
-        cmocka_unit_test(open_files_limit),        cmocka_unit_test(link_loss_ends_everything),
+        cmocka_unit_test(tree_by_cgroup),
+        cmocka_unit_test(tree_by_supervisor),
+        cmocka_unit_test(tree_ordinary_by_cgroup),
+        cmocka_unit_test(tree_ordinary_by_supervisor),
+        cmocka_unit_test(tree_terminal),
+        cmocka_unit_test(supervisor_attacked),
+        cmocka_unit_test(main_ends_everything),
+        cmocka_unit_test(late_wait),
+        cmocka_unit_test(held_until_main),
+        cmocka_unit_test(main_output_is_whole),
+        cmocka_unit_test(memory_watch),
+        cmocka_unit_test(open_files_limit),
+        cmocka_unit_test(link_loss_ends_everything),
     };
     return cmocka_run_group_tests_name("agent life", tests, NULL, NULL);
 }
