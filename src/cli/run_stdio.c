@@ -120,6 +120,9 @@ void run_sink_push(struct run_sink *s, const uint8_t *data, size_t len)
     }
     consumed(s, (size_t)n);
     if ((size_t)n < len) {
+        /* What was written goes first: with a reader that never catches up the buffer would grow for ever. */
+        buf_consume(&s->pending, s->off);
+        s->off = 0;
         buf_append(&s->pending, data + n, len - (size_t)n); /* bounded by the engine's window */
         poll_as_needed(s);
     }
