@@ -91,6 +91,8 @@ int cmd_run(const struct options *o)
     } else {
         code = run_through(r);
         run_copy_cancel(r);
+        if (r->engine)
+            engine_reap_orphans(r->engine); /* what a run that was killed outright could not remove itself */
         engine_close(r->engine);
         run_signals_close(r);
         run_stdio_close(r);
