@@ -154,7 +154,9 @@ int ns_seal_program(const char *path, int *ret_fd, struct error *err)
             return error_system(err, n < 0 ? errno : EIO, "cannot copy the container agent");
         left -= n;
     }
-    if (fchmod(fd, 0555) < 0 ||
+    /* For its owner alone, who is us: where a container has ids of its own, nobody in it can run or read this
+     * file, not even through "#!/proc/self/exe" in a script that the agent executes. */
+    if (fchmod(fd, 0500) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         return error_system(err, errno, "cannot seal the container agent");
     *ret_fd = steal_fd(&fd);
