@@ -1,0 +1,221 @@
+#!/usr/bin/python3
+"""Group C, C1 to C5: the kernel's surface."""
+import os
+
+from harness import HERE, check, equal, one_of, all_equal, main, test, Failed
+from oci import Entry, box_image, image, skeleton
+
+
+@test('C1 io_uring_setup, _enter, _register: EPERM; twin: epoll and Linux AIO')
+def c1(w):
+    r = w.py(r'''
+for n in (1, 8, 4096, 0):
+    R["setup %d" % n] = attempt(lambda: syscall("io_uring_setup", n, ctypes.create_string_buffer(120)))
+R["setup null"] = attempt(lambda: syscall("io_uring_setup", 8, 0))
+R["enter"] = attempt(lambda: syscall("io_uring_enter", 0, 1, 1, 0, 0))
+for op in range(36):
+    R["register %d" % op] = attempt(lambda: syscall("io_uring_register", 0xffffffff if op == 33 else 0, op, 0, 0))
+import select
+e = select.epoll(); rd, wr = os.pipe(); e.register(rd, select.EPOLLIN); os.write(wr, b"x")
+R["twin epoll"] = len(e.poll(1))
+R["twin aio"] = attempt(lambda: syscall(206, 1, ctypes.byref(ctypes.c_ulong())))
+''')
+    all_equal({k: v for k, v in r.items() if not k.startswith('twin')}, 'EPERM', 'io_uring')
+    one_of((r['twin epoll'], r['twin aio']), ((1, 'ok'), (1, 'EAGAIN')), 'twin')
+
+
+def expected():
+    table = {}
+    for line in open(os.path.join(HERE, 'payloads', 'syscalls.expected')):
+        if not line.startswith('#'):
+            number, name, outcomes = line.split()
+            table[int(number)] = (name, outcomes.split('|'))
+    check(len(table) > 370, 'the table is too short')
+    return table
+
+
+def walk(w):
+    """(way, number) -> outcome. Run once for the three tests."""
+    if not hasattr(w, 'walked'):
+        program = os.path.join(os.environ['HOSTILE_PAYLOADS'], 'syscalls')
+        r = w.run(['/tmp/syscalls'], ['--copy-in', f'{program}:/tmp/syscalls', '--timeout', '5m'], timeout=300)
+        check(r.code == 0 and r.text.endswith('end\n'), 'the walk did not end:', r)
+        w.walked = {(way, int(number)): outcome for way, number, outcome in
+                    (l.split(' ', 2) for l in r.text.splitlines()[:-1])}
+    return w.walked
+
+
+@test('C2 every system call number 0..470 and 512..547 by the native entry: as the table says, all others ENOSYS; '
+      'twin: over 280 calls are allowed')
+def c2(w):
+    table, bad, allowed = expected(), [], 0
+    got = {n: o for (way, n), o in walk(w).items() if way == 'native'}
+    equal(len(got), 471 + 36, 'numbers walked')
+    for n, outcome in sorted(got.items()):
+        name, wanted = table.get(n, (f'number {n}', ['ENOSYS']))
+        outcome = outcome.replace(' ', '-')
+        is_allowed = outcome not in ('EPERM', 'ENOSYS')
+        allowed += is_allowed
+        if not (outcome in wanted or ('allowed' in wanted and is_allowed)):
+            bad.append(f'{n} {name}: {outcome}, expected {"|".join(wanted)}')
+    equal(bad, [], 'calls that differ')
+    check(allowed > 280, 'twin: allowed', allowed)
+
+
+@test('C2 every system call number by the x32 entry (bit 30): none is served; twin: the walk covered all numbers')
+def c2_x32(w):
+    got = {n: o for (way, n), o in walk(w).items() if way == 'x32'}
+    equal(len(got), 471 + 36, 'twin: numbers walked')
+    all_equal({str(n): o for n, o in got.items()}, ('ENOSYS', 'EPERM', 'signal 31'), 'x32')
+
+
+@test('C2 every system call number by the 32-bit entry (int 0x80): none is served; twin: the walk covered all numbers')
+def c2_int80(w):
+    got = {n: o for (way, n), o in walk(w).items() if way == 'int80'}
+    equal(len(got), 471, 'twin: numbers walked')
+    # A kernel without IA32 emulation answers with a fault.
+    all_equal({str(n): o for n, o in got.items()}, ('ENOSYS', 'EPERM', 'signal 31', 'signal 11'), 'int 0x80')
+
+
+@test('C2 bpf, perf, userfaultfd, kexec, modules, fsopen, swapon, quotactl, ptrace of PID 1, with arguments that would work: EPERM; '
+      'twin: ptrace of an own child')
+def c2_real(w):
+    r = w.py(r'''
+attr = ctypes.create_string_buffer(128)
+struct.pack_into("IIIIQ", attr, 0, 0, 112, 0, 0, 0)
+for cmd in range(0, 37): R["bpf %d" % cmd] = attempt(lambda: syscall("bpf", cmd, attr, 120))
+for kind in range(0, 6): 
+    struct.pack_into("IIQ", attr, 0, kind, 128, 0)
+    R["perf %d" % kind] = attempt(lambda: syscall("perf_event_open", attr, 0, -1, -1, 0))
+for f in (0, 1, 0o2000000, 0o4000): R["userfaultfd %d" % f] = attempt(lambda: syscall("userfaultfd", f))
+R["kexec"] = attempt(lambda: syscall("kexec_load", 0, 0, 0, 0))
+R["kexec file"] = attempt(lambda: syscall("kexec_file_load", 0, 0, 0, 0, 4))
+module = os.open("/usr/bin/env", os.O_RDONLY)
+R["finit_module"] = attempt(lambda: syscall("finit_module", module, "", 0))
+R["init_module"] = attempt(lambda: syscall("init_module", ctypes.create_string_buffer(64), 64, ""))
+R["delete_module"] = attempt(lambda: syscall("delete_module", "nf_tables", 0))
+open("/tmp/swap", "wb").write(bytes(65536))
+R["swapon"] = attempt(lambda: syscall("swapon", "/tmp/swap", 0))
+R["swapoff"] = attempt(lambda: syscall("swapoff", "/tmp/swap"))
+R["quotactl"] = attempt(lambda: syscall("quotactl", 0x800002 << 8, "/dev/vda", 0, 0))
+R["acct"] = attempt(lambda: syscall("acct", "/tmp/swap"))
+R["reboot"] = attempt(lambda: syscall("reboot", 0xfee1dead, 672274793, 0, 0))
+R["ptrace 1"] = attempt(lambda: syscall("ptrace", 16, 1, 0, 0))
+R["iopl"] = attempt(lambda: syscall("iopl", 3))
+R["ioperm"] = attempt(lambda: syscall("ioperm", 0x70, 2, 1))
+R["syslog"] = attempt(lambda: syscall("syslog", 3, ctypes.create_string_buffer(100), 100))
+R["fanotify"] = attempt(lambda: syscall("fanotify_init", 0, 0))
+R["settime"] = attempt(time.clock_settime, time.CLOCK_REALTIME, 1.0)
+R["kcmp"] = attempt(lambda: syscall("kcmp", 1, os.getpid(), 0, 0, 0))
+R["personality"] = attempt(lambda: syscall("personality", 0x0040000))
+R["personality high"] = attempt(lambda: syscall("personality", 0x0040000 | 1 << 40))
+child = os.fork()
+if child == 0: time.sleep(30)
+R["twin"] = attempt(lambda: syscall("ptrace", 16, child, 0, 0))
+R["twin personality"] = attempt(lambda: syscall("personality", 0xffffffff))
+os.kill(child, 9)
+''')
+    all_equal({k: v for k, v in r.items() if not k.startswith('twin')}, 'EPERM', 'calls')
+    equal((r['twin'], r['twin personality']), ('ok', 'ok'), 'twin')
+
+
+@test('C4 socket families and kinds: all but UNIX, INET and INET6 streams and datagrams refused, also with high argument bits; '
+      'twin: TCP, UDP and UNIX work on loopback')
+def c4(w):
+    r = w.py(r'''
+R["open"] = []
+for family in range(0, 64):
+    for kind in (1, 2, 3, 4, 5, 10):
+        for protocol in (0, 1, 6, 17, 33, 132, 136, 255, 262):
+            for bits in (0, 0o4000 | 0o2000000):
+                got = attempt(lambda: os.close(syscall(41, family, kind | bits, protocol)))
+                if got == "ok": R["open"].append([family, kind, protocol])
+                elif got not in ("EPERM", "EAFNOSUPPORT", "EPROTONOSUPPORT", "ESOCKTNOSUPPORT", "EINVAL"): R["odd %d %d %d" % (family, kind, protocol)] = got
+R["open"] = sorted(set(map(tuple, R["open"])))
+high = 0xdead << 32
+R["high"] = {n: attempt(lambda: syscall(41, f | high, k | high, p | high)) for n, (f, k, p) in
+             dict(packet=(17, 3, 0), raw=(2, 3, 255), netlink=(16, 3, 0), vsock=(40, 1, 0), alg=(38, 5, 0), sctp=(2, 1, 132)).items()}
+R["pair"] = {str(f): attempt(lambda: syscall(53, f, 1, 0, ctypes.create_string_buffer(8))) for f in (2, 10, 16, 30, 38, 40)}
+def serve(family, kind, address):
+    s = socket.socket(family, kind); s.bind(address)
+    c = socket.socket(family, kind)
+    if kind == socket.SOCK_DGRAM:
+        c.sendto(b"hi", s.getsockname()); return s.recv(10).decode()
+    s.listen(1); c.connect(s.getsockname()); p, _ = s.accept(); p.send(b"hi"); return c.recv(10).decode()
+for n, a in dict(tcp=(2, 1, ("127.0.0.1", 0)), udp=(2, 2, ("127.0.0.1", 0)), tcp6=(10, 1, ("::1", 0)), udp6=(10, 2, ("::1", 0)),
+                 unix=(1, 1, "/tmp/u"), abstract=(1, 1, "\0u")).items():
+    R["twin " + n] = value(serve, *a)
+R["interfaces"] = sorted(os.listdir("/sys/class/net")) if os.path.isdir("/sys/class/net") else []
+R["routes"] = len(open("/proc/net/route").readlines())
+R["out"] = attempt(lambda: socket.create_connection(("192.0.2.1", 80), 2))
+R["metadata"] = attempt(lambda: socket.create_connection(("169.254.169.254", 80), 2))
+''')
+    families = {(f, k) for f, k, _ in r['open']}
+    equal(families - {(1, 1), (1, 2), (1, 3), (1, 5), (2, 1), (2, 2), (10, 1), (10, 2)}, set(), 'families and kinds')
+    protocols = {(f, k, p) for f, k, p in r['open'] if f in (2, 10)}
+    equal({p for f, k, p in protocols if k == 1} - {0, 6} | {p for f, k, p in protocols if k == 2} - {0, 17}, set(), 'protocols')
+    all_equal(r['high'], ('EPERM', 'EAFNOSUPPORT'), 'high bits')
+    all_equal(r['pair'], ('EPERM', 'EAFNOSUPPORT', 'EOPNOTSUPP'), 'socketpair')
+    equal({k: v for k, v in r.items() if k.startswith('odd')}, {}, 'odd answers')
+    all_equal({k: v for k, v in r.items() if k.startswith('twin')}, 'hi', 'twin')
+    one_of(r['interfaces'], ([], ['lo']), 'interfaces')
+    one_of(r['routes'], (0, 1), 'routes')
+    all_equal({k: r[k] for k in ('out', 'metadata')}, ('ENETUNREACH', 'EHOSTUNREACH'), 'the way out')
+
+
+DIRTY = r'''
+def overwrite(path, offset, data):
+    """CVE-2022-0847: a page of the file in a pipe whose buffer says that it may be merged into."""
+    r, w = os.pipe()
+    size = fcntl.fcntl(w, 1032)
+    os.write(w, bytes(size)); n = 0
+    while n < size: n += len(os.read(r, size - n))
+    fd = os.open(path, os.O_RDONLY)
+    syscall("splice", fd, ctypes.byref(ctypes.c_longlong(offset - 1)), w, 0, 1, 0)
+    os.write(w, data)
+    os.close(fd)
+def private(path):
+    """Copy on write (CVE-2016-5195 in kind): a private mapping written through /proc/self/mem while it is dropped."""
+    import mmap
+    fd = os.open(path, os.O_RDONLY)
+    m = mmap.mmap(fd, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)
+    base = [int(l.split("-")[0], 16) for l in open("/proc/self/maps") if path in l][0]
+    stop = time.time() + 0.7
+    def drop():
+        while time.time() < stop: m.madvise(mmap.MADV_DONTNEED)
+    t = threading.Thread(target=drop); t.start()
+    mem = os.open("/proc/self/mem", os.O_RDWR)
+    while time.time() < stop:
+        os.pwrite(mem, b"BROKEN", base + 1)
+    t.join(); os.close(mem)
+'''
+
+
+@test('C5 page cache of shared read-only files (dirty pipe, dirty COW): unchanged in the layer and in another container; '
+      'twin: the files can be read')
+def c5(w):
+    text = 'PAGE CACHE CANARY ' * 300
+    name = image(w, [skeleton() + [Entry.file('canary', text)]])
+    r = w.run(['/box', 'cat', '/canary'], ['--image', name])
+    equal(r.text, text, 'twin')
+    # Should this kernel be vulnerable after all, then a licence text is what suffers until the page is dropped.
+    shared = '/usr/share/common-licenses/GPL-3'
+    before = open(shared).read()
+    r = w.py(DIRTY + r'''
+before = slurp(C["shared"])
+open("/tmp/own", "w").write("x" * 8000)
+R["own pipe"] = attempt(overwrite, "/tmp/own", 1, b"BROKEN")
+R["own"] = "BROKEN" in slurp("/tmp/own")
+R["pipe"] = attempt(overwrite, C["shared"], 1, b"BROKEN")
+R["cow"] = attempt(private, C["shared"])
+R["same"] = slurp(C["shared"]) == before and len(before) > 4096
+''', facts={'shared': shared})
+    equal((r['own'], r['same']), (False, True), f'files after the attempts: {r}')
+    equal((r['own pipe'], r['pipe'], r['cow']), ('ok', 'ok', 'ok'), 'the attempts ran')
+    check(open(shared).read() == before, 'the host\'s file changed')
+    equal(w.sh(f'cat {shared}').text, before, 'another container')
+    equal(w.run(['/box', 'cat', '/canary'], ['--image', name]).text, text, 'the layer')
+
+
+if __name__ == '__main__':
+    main()
