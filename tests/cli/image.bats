@@ -275,6 +275,29 @@ assert e["event"] == "error" and e["error"]["code"] and "skopeo" in e["error"]["
     [ -z "$(ls "$T/data/tmp" "$T/data/layers" "$T/data/blobs/sha256" | grep -v :$)" ]
 }
 
+@test "snapshot layers: read with the rights of the container's root, owners as it sees them" {
+    mkdir "$T/upper"
+    echo 1 >"$T/upper/mine"
+    run --separate-stderr python3 "$BATS_TEST_DIRNAME/../image/userns.py" $IMAGE "$T/data" "$T/upper"
+    [ "$status" -eq 0 ]
+    digest=$(printf '%s' "$output" | python3 -c 'import json, sys; print(json.load(sys.stdin)["digest"])')
+    [ "$(zstd -dc "$T/data/blobs/sha256/$digest" | tar --numeric-owner -tv | awk '{print $2}' | sort -u)" = 0/0 ]
+    # The same owners come out when layers are merged, which needs other means.
+    $IMAGE layer-add --digest "$digest"
+    run --separate-stderr python3 "$BATS_TEST_DIRNAME/../image/userns.py" $IMAGE "$T/data" "$T/upper" "$T/data/layers/$digest/fs"
+    [ "$status" -eq 0 ]
+    [[ $output == *"$digest"* ]]
+    # What is not the container's is not read for it, even by root.
+    if [ "$(id -u)" -eq 0 ]; then
+        echo secret >"$T/upper/foreign"
+        chmod 600 "$T/upper/foreign"
+        chown 1:1 "$T/upper/foreign"
+        run python3 "$BATS_TEST_DIRNAME/../image/userns.py" $IMAGE "$T/data" "$T/upper"
+        [ "$status" -eq 125 ]
+        [[ $output == *'cannot open "foreign": Permission denied'* ]]
+    fi
+}
+
 @test "rm, gc and aliases" {
     $IMAGE import "$REGISTRY_DIR/small" --name one
     $IMAGE alias cloudflare/debian-trixie one
