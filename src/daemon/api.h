@@ -4,6 +4,10 @@
 
 #include "daemon/request.h"
 
+/* Answers for a process that never started. That its program, directory or user is not there is an error in
+ * what was asked for: 400, with the caller's name of the field (`argv_name` for the command). */
+void api_process_failure(struct request *r, const struct error *why, const char *argv_name);
+
 void api_version(struct request *r);
 
 void api_containers_list(struct request *r);

@@ -173,7 +173,7 @@ static void on_started(void *user, struct cell *c)
     struct error err = c->start_error;
     if (!err.kind)
         error_set(&err, ERROR_GONE, "container %s ended before it was told to run", c->name);
-    request_error(w->request, &err);
+    api_process_failure(w->request, &err, "entrypoint");
     if (w->created)
         registry_forget(w->request->daemon->registry, c);
 }
@@ -193,7 +193,7 @@ static void start(struct request *r, struct cell *c, struct start_request *spec,
         return;
     if (created)
         registry_forget(r->daemon->registry, c);
-    request_error(r, &err);
+    api_process_failure(r, &err, "entrypoint");
 }
 
 void api_container_create(struct request *r)

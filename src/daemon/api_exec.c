@@ -45,17 +45,21 @@ static int not_running(struct request *r)
 
 /* ---- create ---- */
 
-/* A process that never started is an error in what was asked for; the agent's names of fields become the
- * caller's. */
-static void answer_failure(struct request *r, const struct error *why)
+void api_process_failure(struct request *r, const struct error *why, const char *argv_name)
 {
+    static const char *const of_process[] = {"cmd", "cwd", "user", "env", "pty"};
     struct error err = *why;
     if (strcmp(err.field, "argv") == 0)
         snprintf(err.field, sizeof err.field, "cmd");
-    if (err.field[0])
+    for (size_t i = 0; i < sizeof of_process / sizeof *of_process; i++) {
+        if (strcmp(err.field, of_process[i]) != 0)
+            continue;
+        if (i == 0)
+            snprintf(err.field, sizeof err.field, "%s", argv_name);
         request_error_status(r, 400, &err);
-    else
-        request_error(r, &err);
+        return;
+    }
+    request_error(r, &err);
 }
 
 static void on_progress(void *user, struct execution *x)
@@ -66,7 +70,7 @@ static void on_progress(void *user, struct execution *x)
         (call->wait && x->state != EXECUTION_EXITED))
         return;
     if (x->error.kind) {
-        answer_failure(call->request, &x->error);
+        api_process_failure(call->request, &x->error, "cmd");
         if (x->cell)
             cell_remove_exec(x->cell, x);
         return;
@@ -129,7 +133,7 @@ void api_exec_create(struct request *r)
         return;
     }
     if (not_running(r) == 0 && begin_call(r, &spec, exact, &err) < 0)
-        answer_failure(r, &err);
+        api_process_failure(r, &err, "cmd");
     spec_exec_free(&spec);
 }
 

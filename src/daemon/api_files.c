@@ -464,7 +464,8 @@ static void on_change(struct file_call *f, struct cbor_reader item)
     buf_append(&f->out, "\n", 1);
 }
 
-/* The path is there: the answer begins at once, so that the client need not wait for a change to see that it watches. */
+/* The path is there: the answer begins at once, so that the client need not wait for a change to see that it
+ * watches. */
 static void on_stat_for_watch(struct file_call *f, struct cbor_reader value)
 {
     static const char *const bools[] = {"recursive", NULL};

@@ -1,6 +1,7 @@
 """Snapshots and images through the API."""
 import io
 import json
+import os
 import tarfile
 import threading
 import time
@@ -138,9 +139,9 @@ class Images(Case):
         self.assertEqual(self.daemon.delete("/v1/images/no%2Fsuch").status, 404)
 
     def test_import_use_and_remove(self):
-        with open("/bin/busybox", "rb") as f:
-            busybox = f.read()
-        archive = self.tar({"bin/busybox": busybox, "etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/here": b"yes\n"})
+        with open(os.environ["CLOISTER_TEST_PAYLOAD"], "rb") as f:
+            program = f.read()
+        archive = self.tar({"bin/payload": program, "etc/passwd": b"root:x:0:0::/root:/bin/sh\n", "etc/here": b"yes\n"})
         a = self.daemon.post("/v1/images/import", archive, query={"name": "test/tiny:1"})
         self.assertEqual(a.status, 200)
         self.assertEqual(a.value[-1]["event"], "done", a)
@@ -148,9 +149,9 @@ class Images(Case):
         image = self.daemon.get("/v1/images/" + quote("test/tiny:1", safe=""))
         self.assertEqual(image["id"], a.value[-1]["image"]["id"])
         answer = self.daemon.post("/v1/containers", {"name": "bare", "image": "test/tiny:1"})
-        self.assertError(answer, 400, "INVALID_ARGUMENT", "entrypoint")
-        self.daemon.create("tiny", image="test/tiny:1", entrypoint=["/bin/busybox", "sleep", "100"])
-        self.assertEqual(self.daemon.exec("tiny", "/bin/busybox", "cat", "/etc/here")["stdout"], "yes\n")
+        self.assertError(answer, 400, "ENOENT", "entrypoint", "/bin/sh")
+        self.daemon.create("tiny", image="test/tiny:1", entrypoint=["/bin/payload", "sleep", "100"])
+        self.assertEqual(self.daemon.exec("tiny", "/bin/payload", "cat", "/etc/here")["stdout"], "yes\n")
         made = self.daemon.post("/v1/containers/tiny/snapshots")
         self.assertEqual(made.status, 201)
         self.assertError(self.daemon.post("/v1/containers", {"name": "other", "snapshot": made["id"]}), 400, "INVALID_ARGUMENT", "snapshot")
