@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "image/dir_attrs.h"
 #include "image/layer_path.h"
+#include "image/tar_names.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -22,7 +23,7 @@
 struct unpacker {
     const struct unpack_options *o;
     struct unpack_result *r;
-    struct byte_source *source;
+    struct tar_names source;
     struct error source_error;
     struct archive *archive;
     struct layer_path path;
@@ -36,7 +37,7 @@ struct unpacker {
 static la_ssize_t read_source(struct archive *a, void *user, const void **ret)
 {
     struct unpacker *u = user;
-    ssize_t n = u->source->next(u->source, ret, &u->source_error);
+    ssize_t n = u->source.source.next(&u->source.source, ret, &u->source_error);
     if (n < 0)
         archive_set_error(a, EIO, "source");
     return n;
@@ -458,7 +459,7 @@ int layer_unpack(int root, struct byte_source *source, const struct unpack_optio
     *ret = (struct unpack_result){0};
     u->o = o;
     u->r = ret;
-    u->source = source;
+    tar_names_init(&u->source, source);
     u->archive = a;
     u->root_user = geteuid() == 0;
     u->uid = geteuid();
@@ -474,6 +475,7 @@ int layer_unpack(int root, struct byte_source *source, const struct unpack_optio
     ret->implied = u->path.implied;
     layer_path_free(&u->path);
     dir_attrs_free(&u->dirs);
+    tar_names_free(&u->source);
 out:
     if (a)
         archive_read_free(a);

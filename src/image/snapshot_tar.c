@@ -6,6 +6,7 @@
 #include "image/layer_path.h"
 #include "image/layer_stream.h"
 #include "image/layer_unpack.h"
+#include "image/tar_names.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -21,7 +22,7 @@ struct rewriter {
     const struct image_builder *b;
     const char *const *excludes;
     size_t exclude_count;
-    struct byte_source *source;
+    struct tar_names source;
     struct error source_error;
     struct archive *in;
     struct tar_writer out;
@@ -33,7 +34,7 @@ struct rewriter {
 static la_ssize_t read_source(struct archive *a, void *user, const void **ret)
 {
     struct rewriter *w = user;
-    ssize_t n = w->source->next(w->source, ret, &w->source_error);
+    ssize_t n = w->source.source.next(&w->source.source, ret, &w->source_error);
     if (n < 0)
         archive_set_error(a, EIO, "source");
     return n;
@@ -198,12 +199,13 @@ static int rewrite(struct rewriter *w, int fd, struct blob_writer *blob, struct 
     struct layer_stream *stream;
     if (layer_stream_open(fd, &so, &stream, err) < 0)
         return -1;
-    w->source = layer_stream_source(stream);
+    tar_names_init(&w->source, layer_stream_source(stream));
     tar_writer_init(&w->out, blob_writer_sink(blob));
     int r = rewrite_all(w, err);
     if (r == 0)
         r = layer_stream_finish(stream, &ignored, err);
     tar_writer_free(&w->out);
+    tar_names_free(&w->source);
     layer_stream_close(stream);
     return r;
 }

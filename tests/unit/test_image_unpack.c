@@ -171,6 +171,44 @@ static void limit_names(void **state)
     free(pax);
 }
 
+/* Two names that look the same stay two; libarchive by itself would make one of them. */
+static void names_are_bytes(void **state)
+{
+    struct box b;
+    UNPACK(&b, {"x", .data = "composed", .pax = "path=\xc3\xbc\n"},
+           {"x", .data = "decomposed", .pax = "path=u\xcc\x88\n"},
+           {"x", .data = "latin", .pax = "path=\xfc\n"}, {"x", .data = "other", .pax = "path=\xfd\n"},
+           {"l", '2', .pax = "linkpath=u\xcc\x88\n"});
+    accept(&b);
+    assert_text(&b, "\xc3\xbc", "composed");
+    assert_text(&b, "u\xcc\x88", "decomposed");
+    assert_text(&b, "\xfc", "latin");
+    assert_text(&b, "\xfd", "other");
+    assert_link(&b, "l", "u\xcc\x88");
+    drop_dir(b.path);
+}
+
+static void names_with_nul(void **state)
+{
+    static const char record[] = "16 path=a\0/../b\n";
+    struct box b = {0};
+    struct buf t;
+    struct memory_source s;
+    const struct member x = {"x", 'x', .data = "16 path=a#/../b\n"}, f = {"f", .data = "1"};
+    buf_init(&t, 0);
+    archive_add(&t, &x);
+    memcpy(t.data + 512, record, sizeof record);
+    t.data[512 + 9] = '\0';
+    archive_add(&t, &f);
+    archive_end(&t);
+    memory_source_init(&s, t.data, t.len);
+    int root = fresh_dir(b.path);
+    b.status = layer_unpack(root, &s.source, &options, &b.r, &b.err);
+    close(root);
+    buf_free(&t);
+    refuse(&b, "a name holds a NUL byte");
+}
+
 /* ---- D2: symbolic links as parents ---- */
 
 static char outside[256];
@@ -478,6 +516,8 @@ int main(void)
         cmocka_unit_test(names_upwards),
         cmocka_unit_test(names_absolute_lie_in_the_root),
         cmocka_unit_test(names_odd_bytes),
+        cmocka_unit_test(names_are_bytes),
+        cmocka_unit_test(names_with_nul),
         cmocka_unit_test(limit_names),
         cmocka_unit_test(links_stay_inside),
         cmocka_unit_test(links_loop),
