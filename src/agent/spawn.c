@@ -14,8 +14,11 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define STACK_SIZE (64u << 10)
+#define LOOK_EVERY_MS 20
+#define GIVE_UP_MS 5000
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* The child runs on its own stack in our memory and never returns: address sanitizer would take what it
@@ -47,6 +50,7 @@ enum step {
 /* Shared between the two sides of the vfork; volatile because the child writes it behind the compiler's back.
  */
 struct shared {
+    volatile int busy; /* futex: the kernel sets it to 0 when the child has left our memory, by exec or exit */
     const struct spawn *s;
     const char *search; /* PATH */
     volatile enum step failed;
@@ -163,7 +167,7 @@ IN_CHILD static int child_main(void *arg)
     struct shared *sh = arg;
     const struct spawn *s = sh->s;
     enum step step = STEP_NONE;
-    errno = 0;
+    syscall(SYS_set_tid_address, &sh->busy);
     if (syscall(SYS_setsid) < 0)
         step = STEP_SESSION;
     else if (s->cgroup_dir >= 0 && !child_cgroup(s->cgroup_dir))
@@ -244,9 +248,28 @@ static int explain(const struct shared *sh, struct error *err)
     }
 }
 
+/* Until the child has left our memory. This is what CLONE_VFORK does, except that a guest cannot hold us: it
+ * may stop the child before exec, or hold a lease on the program. Then the child is continued, and in the end
+ * killed. Meanwhile the child shares even our errno: if both write it at once, the reason that is told for a
+ * failure may be wrong. */
+static bool wait_for_child(struct shared *sh, pid_t pid)
+{
+    const struct timespec look = {.tv_nsec = LOOK_EVERY_MS * 1000000L};
+    int ms = 0;
+    for (; sh->busy; ms += LOOK_EVERY_MS) {
+        if (syscall(SYS_futex, &sh->busy, 0 /* FUTEX_WAIT */, 1, &look, NULL, 0) == 0 || !sh->busy)
+            continue;
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 && info.si_pid == pid)
+            break; /* killed before it had told the kernel about the futex */
+        kill(pid, ms < GIVE_UP_MS ? SIGCONT : SIGKILL);
+    }
+    return ms <= GIVE_UP_MS;
+}
+
 pid_t spawn_program(const struct spawn *s, struct error *err)
 {
-    /* One stack for all children: CLONE_VFORK lets only one exist at a time. */
+    /* One stack for all children: only one exists before its exec at a time. */
     static uint8_t *stack;
     static struct shared sh;
     if (!stack) {
@@ -259,6 +282,7 @@ pid_t spawn_program(const struct spawn *s, struct error *err)
     const char *search = env_get(s->env, "PATH");
     sh.s = s;
     sh.search = search ? search : DEFAULT_PATH;
+    sh.busy = 1;
     sh.failed = STEP_NONE;
     sh.found = false;
     /* Signals stay blocked in the child until just before exec, so that a guest's signal finds no half-made
@@ -266,17 +290,22 @@ pid_t spawn_program(const struct spawn *s, struct error *err)
     sigset_t all, old;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &old);
-    pid_t pid = clone(child_main, stack + STACK_SIZE, CLONE_VM | CLONE_VFORK | SIGCHLD, &sh);
+    pid_t pid = clone(child_main, stack + STACK_SIZE, CLONE_VM | SIGCHLD, &sh);
     int saved = errno;
+    bool in_time = pid < 0 || wait_for_child(&sh, pid);
     sigprocmask(SIG_SETMASK, &old, NULL);
     if (pid < 0) {
         if (saved == EAGAIN)
             return error_system(err, saved, "no process can be started: the limit of processes is reached");
         return error_system(err, saved, "cannot start a process");
     }
-    if (sh.failed == STEP_NONE)
+    if (sh.failed == STEP_NONE && in_time)
         return pid;
     while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
         ;
+    if (!in_time)
+        return error_set(err, ERROR_TIMEOUT,
+                         "the program did not start within %d seconds: something inside stops it",
+                         GIVE_UP_MS / 1000);
     return explain(&sh, err);
 }

@@ -154,6 +154,16 @@ static void supervisor_attacked(void **state)
 {
     (void)state;
     static const char *const attacks[] = {"kill -9 $PPID; ", "kill -STOP $PPID; "};
+    struct box *looked = box_started(NULL);
+    struct run look = {
+        .argv = {"sh", "-c",
+                 "cat /proc/$PPID/environ /proc/$PPID/maps || ls -l /proc/$PPID/fd/ | grep -- '->'"},
+        .tree = true};
+    assert_true(run_start(looked, &look));
+    assert_true(run_wait(looked, &look, 2000));
+    assert_int_equal(look.out.total, 0); /* nothing of it can be read */
+    run_free(&look);
+    box_free(looked);
     for (size_t i = 0; i < 2; i++) {
         struct box *b = box_started(NULL);
         char script[512];
@@ -173,6 +183,68 @@ static void supervisor_attacked(void **state)
         run_free(&r);
         box_free(b);
     }
+}
+
+/* Somebody inside stops whatever he finds, without end: programs that are being started, helpers of the
+ * agent. */
+static void stopped_all_the_time(void **state)
+{
+    (void)state;
+    struct box *b = box_started(NULL);
+    struct run r = {
+        .argv = {"python3", "-c",
+                 "import os, signal\nprint(1, flush=True)\nwhile True: os.kill(-1, signal.SIGSTOP)"}};
+    assert_true(run_start(b, &r));
+    for (int i = 0; i < 200 && !r.out.total; i++)
+        box_run(b, 10);
+    uint64_t begin = clock_monotonic_ns();
+    for (int i = 0; i < 20; i++) {
+        struct run t = {.argv = {"true"}, .tree = i % 2};
+        run_start(b, &t); /* started, or refused because it was stopped all the time: but answered */
+        run_free(&t);
+        struct answer a;
+        box_call(b, 0, "ping", NULL, &a);
+        assert_false(a.failed);
+        answer_free(&a);
+    }
+    assert_true(clock_monotonic_ns() - begin < 20000000000u);
+    struct buf args;
+    struct answer a;
+    buf_init(&args, 0);
+    cbor_put_map(&args, 1);
+    cbor_put_text(&args, "signal");
+    cbor_put_uint(&args, SIGKILL);
+    box_call(b, r.proc.cap, "kill", &args, &a);
+    assert_false(a.failed);
+    assert_true(run_wait_only(b, &r, 3000));
+    run_free(&r);
+    free(sh(b, "true"));
+    box_free(b);
+}
+
+/* A lease makes the kernel hold whoever runs the program, for up to 45 seconds. */
+static void leased_program(void **state)
+{
+    (void)state;
+    struct box *b = box_started(NULL);
+    free(sh(b, "cp /bin/true /leased; chmod 755 /leased"));
+    struct run holder = {
+        .argv = {"python3", "-c",
+                 "import fcntl, os, signal, time\nsignal.signal(signal.SIGIO, signal.SIG_IGN)\n"
+                 "f = os.open('/leased', os.O_RDWR)\n"
+                 "fcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nprint(1, flush=True)\ntime.sleep(60)"},
+        .combined = true};
+    assert_true(run_start(b, &holder));
+    for (int i = 0; i < 200 && !holder.out.total; i++)
+        box_run(b, 10);
+    uint64_t begin = clock_monotonic_ns();
+    struct run t = {.argv = {"/leased"}};
+    run_start(b, &t); /* whatever comes of it (file systems differ), the agent is not held */
+    assert_true(clock_monotonic_ns() - begin < 8000000000u);
+    run_free(&t);
+    free(sh(b, "true"));
+    run_free(&holder);
+    box_free(b);
 }
 
 static void main_ends_everything(void **state)
@@ -332,6 +404,8 @@ int main(void)
         cmocka_unit_test(tree_ordinary_by_supervisor),
         cmocka_unit_test(tree_terminal),
         cmocka_unit_test(supervisor_attacked),
+        cmocka_unit_test(stopped_all_the_time),
+        cmocka_unit_test(leased_program),
         cmocka_unit_test(main_ends_everything),
         cmocka_unit_test(late_wait),
         cmocka_unit_test(held_until_main),
