@@ -218,7 +218,7 @@ static void completion_zsh(void)
           "_cloister_containers() { local -a n; n=(${(f)\"$(cloister ps -aq 2>/dev/null)\"}); _describe "
           "container n }\n"
           "_cloister_images() { local -a n; n=(host ${(f)\"$(cloister image list -q 2>/dev/null)\"}); "
-          "compadd -- $n }\n"
+          "compadd -- $n; }\n"
           "_cloister() {\n"
           "    local -a list; local command\n"
           "    if ((CURRENT == 2)); then\n"
@@ -244,7 +244,7 @@ static void completion_zsh(void)
         printf("%s%s", first ? "" : "|", (*c)->name);
         first = false;
     }
-    fputs(") ((CURRENT > 2)) && { command+=\" $words[2]\"; shift words; ((CURRENT--)) } ;;\n"
+    fputs(") ((CURRENT > 2)) && { command+=\" $words[2]\"; shift words; ((CURRENT--)); } ;;\n"
           "    esac\n"
           "    case $command in\n",
           stdout);

@@ -33,7 +33,7 @@ static int run_here(const struct command *c, int argc, char **argv)
 static void hold_standard_descriptors(void)
 {
     for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", fd ? O_RDONLY : O_WRONLY) != fd)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) != fd)
             _exit(EXIT_OWN_FAILURE);
 }
 

@@ -65,7 +65,8 @@ static const struct exec_events command_events = {
 };
 
 /* With --copy-out the command is an exec, and the main process never begins. */
-static void on_no_main_exit(void *user, struct exec *x, const struct exit_status *status, const struct error *err)
+static void on_no_main_exit(void *user, struct exec *x, const struct exit_status *status,
+                            const struct error *err)
 {
 }
 
@@ -216,6 +217,6 @@ int run_start(struct run *r, struct error *err)
     fill_limits(r, &spec.limits);
     fill_command(r, &spec.main);
     r->started_ns = clock_monotonic_ns();
-    return container_start(r->engine, &spec, &container_events, r, r->as_exec ? &no_main_events : &command_events, r,
-                           &r->container, err);
+    return container_start(r->engine, &spec, &container_events, r,
+                           r->as_exec ? &no_main_events : &command_events, r, &r->container, err);
 }

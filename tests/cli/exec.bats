@@ -1,0 +1,141 @@
+#!/usr/bin/env bats
+# `cloister exec` through a daemon.
+load common
+
+setup_file() {
+    cli_setup_file
+    daemon_start
+    cloister start box -- sleep infinity
+}
+teardown_file() { daemon_stop; }
+setup() { cli_setup; }
+
+@test "C049: an ordinary no is 1, with nothing on stderr" {
+    run --separate-stderr -1 cloister exec box -- sh -c '[ 3 -gt 4 ]'
+    [ "$output" = "" ]
+    [ "$stderr" = "" ]
+}
+
+@test "C049: a missing container is 125 and named" {
+    run --separate-stderr -125 cloister exec no-such-box -- ls
+    [ "$output" = "" ]
+    [[ $stderr == *no-such-box* ]]
+    [ "$(wc -l <<<"$stderr")" = 1 ]
+}
+
+@test "C049: no daemon is 125 and the address is named" {
+    run --separate-stderr -125 env CLOISTER_SOCKET="$PWD/nobody.sock" "$CLOISTER" exec box -- true
+    [ "$output" = "" ]
+    [[ $stderr == *"$PWD/nobody.sock"*"cloister serve"* ]]
+}
+
+@test "C049: an unknown option is 125 and named" {
+    run --separate-stderr -125 cloister exec --no-such-option box -- true
+    [ "$output" = "" ]
+    [[ $stderr == *--no-such-option* ]]
+}
+
+@test "C049: a command's own 125 can be told from ours" {
+    run --separate-stderr -125 cloister exec --json box -- sh -c 'exit 125'
+    [[ $output == *'"exitCode":125'* && $output != *'"error"'* ]]
+    run --separate-stderr -125 cloister exec --json no-such-box -- true
+    [[ $output == '{"error":{'*no-such-box* ]]
+}
+
+@test "C003: 127 and 126, named" {
+    run --separate-stderr -127 cloister exec box -- frobnicate-9 --version
+    [ "$output" = "" ]
+    [[ $stderr == *frobnicate-9*"not found"* ]]
+    run --separate-stderr -126 cloister exec box -- /etc/hostname
+    [ "$output" = "" ]
+    [[ $stderr == *"/etc/hostname"* ]]
+}
+
+@test "stdout and stderr stay apart" {
+    run --separate-stderr -7 cloister exec box -- sh -c 'echo out; echo err >&2; exit 7'
+    [ "$output" = out ]
+    [ "$stderr" = err ]
+}
+
+@test "stdin passes with -i byte for byte, and is at its end without" {
+    head -c 3000000 /dev/urandom >blob
+    want=$(sha256sum <blob)
+    [ "$(cloister exec -i box -- sha256sum <blob)" = "$want" ]
+    [ "$(cat blob | cloister exec -i box -- cat | sha256sum)" = "$want" ]
+    run -0 cloister exec box -- cat <blob
+    [ "$output" = "" ]
+}
+
+@test "both directions at once" {
+    # bc answers each line before the next is sent.
+    run -0 bash -c '
+        coproc timeout 20 "$CLOISTER" exec -i box -- sh -c "while read -r x; do echo \$((x * 2)); done"
+        for i in 1 2 3; do echo $i >&"${COPROC[1]}"; read -r y <&"${COPROC[0]}"; echo "$y"; done'
+    [ "$output" = $'2\n4\n6' ]
+}
+
+@test "options may stand before and after the name" {
+    [ "$(cloister exec -C /tmp box pwd)" = /tmp ]
+    [ "$(cloister exec box -C /tmp -- pwd)" = /tmp ]
+    [ "$(cloister exec -e A=1 box -e B=2 -- sh -c 'echo $A$B')" = 12 ]
+}
+
+@test "the working directory and the user are named when they are missing" {
+    run --separate-stderr -125 cloister exec -C /nope box -- true
+    [[ $stderr == */nope* ]]
+    run --separate-stderr -125 cloister exec -u nosuch box -- true
+    [[ $stderr == *nosuch* ]]
+}
+
+@test "a time limit is 124, with what was printed before" {
+    begin=$SECONDS
+    run --separate-stderr -124 cloister exec --timeout 1s box -- sh -c 'echo first; sleep 60'
+    [ "$output" = first ]
+    [[ $stderr == *"time limit (1s)"* ]]
+    [ $((SECONDS - begin)) -lt 5 ]
+}
+
+@test "a reader that goes away ends the command as SIGPIPE would" {
+    run -0 bash -c 'timeout 10 "$CLOISTER" exec box -- yes | head -1; echo "${PIPESTATUS[0]}"'
+    [ "${lines[0]}" = y ]
+    [ "${lines[1]}" = 141 ]
+}
+
+@test "signals are forwarded" {
+    timeout 20 setsid env --default-signal "$CLOISTER" exec box -- \
+        sh -c 'trap "exit 33" INT; echo ready; while :; do sleep 0.05; done' >ready &
+    for _ in $(seq 100); do [ -s ready ] && break; sleep 0.05; done
+    pkill -INT -f "cloister-client exec box -- sh -c trap \"exit 33\""
+    status=0
+    wait $! || status=$?
+    [ "$status" = 33 ]
+}
+
+@test "a terminal, its size and its exit code" {
+    run -3 bash -c 'timeout 20 script -qec "stty cols 99 rows 33; $CLOISTER exec -it box -- sh -c \"stty size; exit 3\"" /dev/null </dev/null'
+    [[ $output == *"33 99"* ]]
+}
+
+@test "--detach prints an id whose output logs shows" {
+    id=$(cloister exec --detach box -- sh -c 'echo from the background')
+    [ -n "$id" ]
+    [ "$(cloister logs -f --exec "$id" box)" = "from the background" ]
+    run -125 cloister exec --detach -t box -- true
+}
+
+@test "a container that ends meanwhile is told" {
+    cloister start brief -- sleep infinity
+    cloister exec brief -- sleep 60 2>err &
+    sleep 0.5
+    cloister destroy --reason 'enough of it' brief
+    status=0
+    wait $! || status=$?
+    [ "$status" = 125 ]
+    grep -q destroy err
+    cloister rm brief
+}
+
+@test "an empty command is refused" {
+    run --separate-stderr -125 cloister exec box
+    [[ $stderr == *"no command"* ]]
+}
