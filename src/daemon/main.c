@@ -3,6 +3,7 @@
 #include "base/parse.h"
 #include "container/engine.h"
 #include "daemon/cell.h"
+#include "daemon/collect.h"
 #include "daemon/daemon.h"
 #include "daemon/listen.h"
 #include "daemon/registry.h"
@@ -28,6 +29,7 @@ struct options {
 
 struct program {
     struct daemon daemon;
+    struct collector *collector;
     int data_lock, run_lock, listening;
     uv_signal_t terminate, interrupt;
     uv_timer_t tidy;
@@ -201,7 +203,7 @@ static int come_up(struct program *p, const struct options *o, struct error *err
     p->data_lock = p->run_lock = p->listening = -1;
     if (set_log_level(o->log_level, err) < 0 || claim(p, o, err) < 0 || open_engine(p, o, err) < 0 ||
         open_state(d, err) < 0 || listen_unix(d->paths.socket, &p->listening, err) < 0 ||
-        server_open(&d->server, d, p->listening, err) < 0)
+        server_open(&d->server, d, p->listening, err) < 0 || collector_start(&p->collector, d, err) < 0)
         return -1;
     add_handles(p);
     log_info("cloister-daemon %s serves on %s: %s", CLOISTER_VERSION, d->paths.socket,
@@ -250,6 +252,7 @@ int main(int argc, char **argv)
         return 125;
     }
     uv_run(program.daemon.loop, UV_RUN_DEFAULT);
+    collector_stop(program.collector);
     go_down(&program.daemon);
     return 0;
 }

@@ -220,8 +220,8 @@ class Cases(Case):
         self.assertLess(time.monotonic() - start, 4)
         self.assertEqual((r["reason"], r["exitCode"]), ("timeout", 137))
         self.assertEqual(r["stdout"], "y\n" * 2048)
-        self.assertGreater(r["stdoutBytes"], 1 << 20)
-        self.assertLess(memory() - before, 8192)
+        self.assertGreater(r["stdoutBytes"], 200 << 20)
+        self.assertLess(memory() - before, 48 << 10)  # KiB; sanitizers keep freed memory for a while
 
     def test_C045_output_before_the_timeout(self):
         r = self.sh("echo first; sleep 60; echo never", timeoutMs=1000)
