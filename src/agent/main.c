@@ -1,6 +1,7 @@
 /* cloister-init: PID 1 of every container. Started from a sealed memfd with one descriptor, the link; see
  * link/agent_protocol.h for all it does. */
 #include "agent/agent.h"
+#include "agent/musl/allocator.h"
 #include "agent/pump.h"
 #include "base/clock.h"
 
@@ -88,7 +89,9 @@ static void give_memory_back(struct agent *a)
     a->scratch = NULL;
     a->scratch_used = false;
 #ifdef __GLIBC__
-    malloc_trim(0); /* others give large pieces back by themselves */
+    malloc_trim(0);
+#else
+    allocator_trim();
 #endif
 }
 

@@ -1,5 +1,6 @@
-/* What glibc 2.36 has and musl 1.2.3 lacks. Force-included where the agent is built with musl: a static glibc program
- * asks the processor for its caches at every start, which costs more than all the rest of the start on a virtual machine. */
+/* What glibc 2.36 has and musl 1.2.3 lacks. Force-included where the agent is built with musl: a static glibc
+ * program asks the processor for its caches at every start, which costs more than all the rest of the start
+ * on a virtual machine. */
 #ifndef CLOISTER_AGENT_MUSL_COMPAT_H
 #define CLOISTER_AGENT_MUSL_COMPAT_H
 
@@ -34,7 +35,8 @@ static inline int move_mount(int from_fd, const char *from, int to_fd, const cha
     return (int)syscall(SYS_move_mount, from_fd, from, to_fd, to, flags);
 }
 
-static inline int mount_setattr(int dirfd, const char *path, unsigned flags, struct mount_attr *attr, size_t size)
+static inline int mount_setattr(int dirfd, const char *path, unsigned flags, struct mount_attr *attr,
+                                size_t size)
 {
     return (int)syscall(SYS_mount_setattr, dirfd, path, flags, attr, size);
 }
