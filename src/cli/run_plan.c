@@ -61,9 +61,13 @@ static int unpack_layer(const struct run_request *q, const char *digest, struct 
     cleanup_free char *helper = NULL;
     if (paths_helper("cloister-image", &helper, err) < 0)
         return -1;
-    char *argv[] = {
-        helper, (char *)"layer-add", (char *)"--data-dir", q->paths.data_dir, (char *)"--", (char *)digest,
-        NULL};
+    char *argv[] = {helper,
+                    (char *)"layer-add",
+                    (char *)"--data-dir",
+                    q->paths.data_dir,
+                    (char *)"--digest",
+                    (char *)digest,
+                    NULL};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);

@@ -45,11 +45,11 @@ offers() {
     command -v zsh >/dev/null || skip "no zsh"
     cloister completion zsh >_cloister
     zsh -n _cloister
+    zsh -fc 'autoload -Uz compinit; compinit -u -D; source ./_cloister; [ "${_comps[cloister]}" = _cloister ]'
 }
 
-@test "zsh: the script names every command and balances its quotes" {
+@test "zsh: the script names every command" {
     cloister completion zsh >_cloister
-    bash -n <(sed 's/\${(f)"\$(\([^)]*\))"}/$(\1)/g' _cloister)
     grep -q "^#compdef cloister" _cloister
     for c in run exec doctor snapshot; do grep -q "'$c:" _cloister; done
 }
@@ -58,13 +58,14 @@ offers() {
     command -v fish >/dev/null || skip "no fish"
     cloister completion fish >c.fish
     fish -n c.fish
+    [ "$(fish --no-config -c 'source c.fish; complete -C "cloister doc"' | cut -f1)" = doctor ]
+    [ "$(fish --no-config -c 'source c.fish; complete -C "cloister run --mem"' | cut -f1)" = --memory ]
 }
 
 @test "fish: a line per option" {
     cloister completion fish >c.fish
     grep -q "from run'.* -l memory -s m" c.fish
     grep -q "from files; and __fish_seen_subcommand_from ls'.* -l recursive" c.fish
-    bash -n c.fish
 }
 
 @test "another shell is refused" {

@@ -26,7 +26,7 @@ setup() { cli_setup; }
 @test "stdin is at its end with --no-stdin, and with a closed one" {
     run -0 cloister run --no-stdin -- cat < <(sleep 5)
     [ "$output" = "" ]
-    run -0 cloister run -- cat <&-
+    run -0 bash -c 'timeout 10 "$CLOISTER" run -- cat <&-'
     [ "$output" = "" ]
 }
 
