@@ -40,6 +40,12 @@ static unsigned checksum(const uint8_t *b)
     return sum;
 }
 
+static void put_checksum(uint8_t *b)
+{
+    snprintf((char *)b + 148, 7, "%06o", checksum(b));
+    b[155] = ' ';
+}
+
 static uint64_t padded(uint64_t n)
 {
     return n + (BLOCK - n % BLOCK) % BLOCK;
@@ -61,7 +67,7 @@ static void after_header(struct tar_names *t)
     else if (t->has_pax_size && type != 'g' && type != 'L' && type != 'K')
         size = t->pax_size;
     if (type != 'L' && type != 'K' && type != 'g')
-        t->has_pax_size = false;
+        t->has_pax_size = t->has_link = false;
     if (size > INT64_MAX - BLOCK) {
         t->state = ASIDE;
         return;
@@ -85,6 +91,10 @@ static int take_header(struct tar_names *t)
         t->state = IN_PAX;
         buf_clear(&t->pax);
         return 0; /* the header waits for its new size */
+    }
+    if (t->has_link && t->block[157] == '\0') {
+        t->block[157] = 'x';
+        put_checksum(t->block);
     }
     after_header(t);
     return emit_block(t);
@@ -110,6 +120,7 @@ static size_t pax_record(struct tar_names *t, const char *r, size_t len, struct 
         error_set(err, ERROR_DENIED, "a name holds a NUL byte: \"%.200s\"", eq + 1);
         return SIZE_MAX;
     }
+    t->has_link |= key_len == 8 && !memcmp(key, "linkpath", 8);
     if (key_len == 4 && !memcmp(key, "size", 4) && value_len > 0 && value_len < 20) {
         t->pax_size = strtoull(eq + 1, NULL, 10);
         t->has_pax_size = true;
@@ -133,8 +144,7 @@ static int take_pax(struct tar_names *t, struct error *err)
     /* The size in its own field, in octal; at most seven digits. */
     uint64_t longer = size + sizeof binary - 1;
     snprintf((char *)t->block + 124, 12, "%011llo", (unsigned long long)longer);
-    snprintf((char *)t->block + 148, 8, "%06o", checksum(t->block));
-    t->block[155] = ' ';
+    put_checksum(t->block);
     static const char zeros[BLOCK];
     if (emit_block(t) < 0 || buf_append(&t->out, binary, sizeof binary - 1) < 0 ||
         buf_append(&t->out, text, (size_t)size) < 0 ||

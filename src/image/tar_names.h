@@ -1,7 +1,9 @@
 /* Keeps libarchive from touching names. It takes names in pax headers for UTF-8 and normalises them, so that
  * two different names can become one; on Linux a name is bytes. This filter sits between a tar and libarchive
- * and adds "hdrcharset=BINARY" to every pax header, which is the standard's way to say so. It also refuses
- * names with a NUL, which libarchive would cut.
+ * and adds "hdrcharset=BINARY" to every pax header, which is the standard's way to say so. A header whose
+ * link field is empty although its pax header has one (as some writers leave it for names that are not ASCII)
+ * gets a filler, without which libarchive forgets the link. And it refuses names with a NUL, which libarchive
+ * would cut.
  *
  * It follows only the framing of the tar. Where that is odd it steps aside for the rest of the archive and
  * leaves the judgement to libarchive: what comes out is checked by the unpacker in any case. */
@@ -19,7 +21,7 @@ struct tar_names {
     int state;
     uint64_t data_left; /* of the entry's data, with padding */
     uint64_t pax_size;  /* size of the next entry by its pax header */
-    bool has_pax_size;
+    bool has_pax_size, has_link;
     uint8_t block[512];
     size_t have;
     struct buf pax, out;

@@ -218,8 +218,7 @@ int tar_header(struct tar_writer *w, const struct tar_entry *e, struct error *er
         pax_text(&w->pax, "hdrcharset", "BINARY");
     if (strlen(link) > sizeof h.link)
         pax_text(&w->pax, "linkpath", link);
-    else
-        memcpy(h.link, link, strlen(link));
+    memcpy(h.link, link, strnlen(link, sizeof h.link)); /* readers want something here even so */
     uint64_t stored = e->type == '0' ? e->size : 0;
     if (e->sparse) {
         pax_text(&w->pax, "GNU.sparse.major", "1");

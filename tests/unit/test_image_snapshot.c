@@ -213,6 +213,38 @@ static void names_that_look_like_whiteouts(void **state)
     assert_false(there(layer, "plain"));
 }
 
+static void long_and_odd_names(void **state)
+{
+    char layer[512], target[4096], to[4096] = {0}, part[200];
+    memset(part, 'p', sizeof part - 1);
+    part[sizeof part - 1] = '\0';
+    snprintf(target, sizeof target, "../%s/u\xcc\x88/\xff\xfe", part);
+    put(tree, "u\xcc\x88", "decomposed");
+    put(tree, "\xc3\xbc", "composed");
+    put(tree, "\xff\xfe\n", "bytes");
+    assert_int_equal(symlink(target, at(tree, "long")), 0);
+    assert_int_equal(symlink("\xff/u\xcc\x88", at(tree, "short")), 0);
+    char deep[1000];
+    snprintf(deep, sizeof deep, "%s/%s/file", part, part);
+    put(tree, deep, "deep");
+    assert_int_equal(link(at(tree, deep), at(tree, "hard")), 0);
+    struct packed_layer p = pack(tree, NULL, 0, NULL, 0);
+    assert_int_equal(add(p.digest, layer, NULL), 0);
+    assert_string_equal(get(layer, "u\xcc\x88"), "decomposed");
+    assert_string_equal(get(layer, "\xc3\xbc"), "composed");
+    assert_string_equal(get(layer, "\xff\xfe\n"), "bytes");
+    assert_string_equal(get(layer, deep), "deep");
+    assert_true(readlink(at(layer, "long"), to, sizeof to - 1) > 0);
+    assert_string_equal(to, target);
+    memset(to, 0, sizeof to);
+    assert_true(readlink(at(layer, "short"), to, sizeof to - 1) > 0);
+    assert_string_equal(to, "\xff/u\xcc\x88");
+    struct stat a, b;
+    assert_int_equal(stat(at(layer, "hard"), &a), 0);
+    assert_int_equal(stat(at(layer, deep), &b), 0);
+    assert_int_equal(a.st_ino, b.st_ino);
+}
+
 static void the_same_twice(void **state)
 {
     put(tree, "a/b", "1");
@@ -375,14 +407,9 @@ int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(patterns),
-        T(case_c019),
-        T(names_that_look_like_whiteouts),
-        T(the_same_twice),
-        T(merging),
-        T(damage_is_found),
-        T(from_tar),
-        T(from_hostile_tar),
+        cmocka_unit_test(patterns), T(case_c019),      T(names_that_look_like_whiteouts),
+        T(long_and_odd_names),      T(the_same_twice), T(merging),
+        T(damage_is_found),         T(from_tar),       T(from_hostile_tar),
         T(depth_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
