@@ -188,7 +188,9 @@ static void test_bodies(void **state)
 
 static void test_env_merge(void **state)
 {
-    char *base[] = {"A=1", "BB=2", "C=3", NULL}, *over[] = {"B=x", "A=new", "C=", NULL};
+    static const char *const base_words[] = {"A=1", "BB=2", "C=3", NULL}, *const over_words[] = {
+                                                                              "B=x", "A=new", "C=", NULL};
+    char **base = strv_copy(base_words), **over = strv_copy(over_words);
     char **v = env_merge(base, over);
     assert_string_equal(v[0], "A=new");
     assert_string_equal(v[1], "BB=2");
@@ -199,6 +201,8 @@ static void test_env_merge(void **state)
     v = env_merge(NULL, NULL);
     assert_null(v[0]);
     free(v);
+    free(base);
+    free(over);
 }
 
 static void test_targets(void **state)
@@ -251,7 +255,8 @@ static void test_text(void **state)
 static void test_writer(void **state)
 {
     struct buf b;
-    char *v[] = {"x", "y", NULL};
+    static const char *const words[] = {"x", "y", NULL};
+    char **v = strv_copy(words);
     buf_init(&b, 0);
     json_open(&b, '{');
     json_put_str(&b, "s", "{");
@@ -270,6 +275,7 @@ static void test_writer(void **state)
     assert_string_equal(buf_str(&b),
                         "{\"s\":\"{\",\"n\":5,\"m\":1.050,\"v\":[\"x\",\"y\"],\"list\":[{},{\"t\":true}]}");
     buf_free(&b);
+    free(v);
 }
 
 int main(void)
