@@ -26,7 +26,14 @@
 
 #define CGROUP2 "/sys/fs/cgroup/unified"
 
+/* The bytes of an answer, freed with the box. */
+struct kept {
+    struct kept *next;
+    void *data;
+};
+
 struct box {
+    struct kept *kept;
     struct box_options options;
     pid_t pid;
     bool exited, eof;
@@ -194,12 +201,17 @@ static void answered(void *user, const struct error *err, struct cbor_reader val
         a->err = *err;
     } else {
         buf_append(&a->value, value.p, (size_t)(value.end - value.p));
+        struct kept *k = malloc(sizeof *k);
+        if (!k)
+            die("malloc");
+        *k = (struct kept){a->box->kept, a->value.data};
+        a->box->kept = k;
     }
 }
 
 uint32_t box_call_start(struct box *b, uint32_t cap, const char *method, struct buf *args, struct answer *ret)
 {
-    *ret = (struct answer){0};
+    *ret = (struct answer){.box = b};
     buf_init(&ret->value, 0);
     static const uint8_t empty[] = {0xa0};
     uint32_t id =
@@ -225,7 +237,7 @@ void box_call(struct box *b, uint32_t cap, const char *method, struct buf *args,
 
 void answer_free(struct answer *a)
 {
-    buf_free(&a->value);
+    a->value = (struct buf){0};
 }
 
 bool answer_uint(const struct answer *a, const char *key, uint64_t *ret)
@@ -520,7 +532,7 @@ bool box_start(struct box *b, struct answer *ret)
         put_argv(&args, o->main_argv[0] ? o->main_argv : idle);
     }
     flush(b);
-    *ret = (struct answer){0};
+    *ret = (struct answer){.box = b};
     buf_init(&ret->value, 0);
     if (!link_call(b->link, 0, "start", args.data, args.len, answered, ret))
         die("start");
@@ -557,14 +569,13 @@ int box_fd_count(const struct box *b)
 void box_ping_with_fd(struct box *b, int fd)
 {
     static const uint8_t empty[] = {0xa0};
-    struct answer a = {0};
+    struct answer a = {.box = b};
     flush(b);
     if (!link_call(b->link, 0, "ping", empty, 1, answered, &a))
         die("ping");
     send_with_fds(b, &fd, 1);
     if (!box_until(b, &a.done, 5000) || a.failed)
         die("no answer to ping");
-    buf_free(&a.value);
 }
 
 struct box *box_started(const struct box_options *options)
@@ -589,6 +600,12 @@ bool box_exited(struct box *b)
 void box_free(struct box *b)
 {
     link_free(b->link);
+    while (b->kept) {
+        struct kept *k = b->kept;
+        b->kept = k->next;
+        free(k->data);
+        free(k);
+    }
     close(b->fd);
     if (!b->exited) {
         /* closing the link must be enough */

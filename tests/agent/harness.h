@@ -27,8 +27,9 @@ struct box_options {
     uint32_t main_stdout;     /* stream; 0: none */
 };
 
-/* An answer to a call, or an error. */
+/* An answer to a call, or an error. Its memory belongs to the box. */
 struct answer {
+    struct box *box;
     bool done, failed;
     struct error err;
     struct buf value;
