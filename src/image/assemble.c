@@ -74,16 +74,19 @@ static int layer_get(struct assembly *a, size_t i, struct layer_done *done, stru
 static int layer_take(struct assembly *a, size_t i, struct error *err)
 {
     char what[64], dir[PATH_MAX];
-    struct layer_done done;
+    struct layer_done done = {0};
     snprintf(what, sizeof what, "layer %zu of %zu", i + 1, a->parts->config.layer_count);
     progress_stage(a->b->progress, "unpack", what, 0);
-    if (layer_get(a, i, &done, err) < 0)
-        return error_wrap(err, "layer %zu", i + 1);
-    if (store_path(dir, a->b->data_dir, err, "layers/%s", done.name) < 0)
-        return -1;
-    a->holds[i] = image_layer_hold(dir, err);
-    if (a->holds[i] < 0)
-        return -1;
+    /* gc may take a layer before it is held; then it is made once more. */
+    for (int attempt = 0; a->holds[i] < 0; attempt++) {
+        if (layer_get(a, i, &done, err) < 0)
+            return error_wrap(err, "layer %zu", i + 1);
+        if (store_path(dir, a->b->data_dir, err, "layers/%s", done.name) < 0)
+            return -1;
+        a->holds[i] = image_layer_hold(dir, attempt < 3 ? NULL : err);
+        if (a->holds[i] < 0 && attempt == 3)
+            return -1;
+    }
     memcpy(a->names[i], done.name, sizeof done.name);
     memcpy(a->chain, done.chain, sizeof done.chain);
     if (done.unpacked.opaque_root)
@@ -154,6 +157,16 @@ static int ref_write(struct assembly *a, const char *name, struct error *err)
     return store_put(a->b->data_dir, path, text, (size_t)n, err);
 }
 
+/* The store is locked for this moment only: the layers are held one by one, so gc need not wait for a long
+ * fetch. */
+static int publish(struct assembly *a, const char *name, struct error *err)
+{
+    cleanup_close int lock = store_lock(a->b->data_dir, false, true, err);
+    if (lock < 0 || record_write(a, err) < 0)
+        return -1;
+    return ref_write(a, name, err);
+}
+
 int image_assemble(const struct image_builder *b, struct image_parts *parts, const char *name,
                    struct built_image *ret, struct error *err)
 {
@@ -161,9 +174,6 @@ int image_assemble(const struct image_builder *b, struct image_parts *parts, con
         return -1;
     if (!strcmp(name, "host") || !strncmp(name, "sha256:", 7))
         return error_field(err, "name", "\"%.40s\" cannot be given to an image", name);
-    cleanup_close int lock = store_lock(b->data_dir, false, true, err);
-    if (lock < 0)
-        return -1;
     struct assembly *a = calloc(1, sizeof *a);
     if (!a)
         return error_oom(err);
@@ -179,9 +189,7 @@ int image_assemble(const struct image_builder *b, struct image_parts *parts, con
     if (r == 0 && parts->confirm)
         r = parts->confirm(parts->user, err);
     if (r == 0)
-        r = record_write(a, err);
-    if (r == 0)
-        r = ref_write(a, name, err);
+        r = publish(a, name, err);
     for (size_t i = 0; i < OCI_LAYERS_MAX; i++)
         if (a->holds[i] >= 0)
             close(a->holds[i]);

@@ -89,6 +89,26 @@ int child_start(struct child *ret, char *const argv[], bool want_out,
     return error_system(err, saved, "cannot start %s", argv[0]);
 }
 
+/* The programs tell what went wrong in words only. */
+static enum error_kind kind_of(const char *words)
+{
+    static const struct {
+        const char *word;
+        enum error_kind kind;
+    } known[] = {{"manifest unknown", ERROR_NOT_FOUND},
+                 {"name unknown", ERROR_NOT_FOUND},
+                 {"not found", ERROR_NOT_FOUND},
+                 {"unauthorized", ERROR_DENIED},
+                 {"denied", ERROR_DENIED},
+                 {"authentication required", ERROR_DENIED},
+                 {"timeout", ERROR_TIMEOUT},
+                 {"timed out", ERROR_TIMEOUT}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcasestr(words, known[i].word))
+            return known[i].kind;
+    return ERROR_SYSTEM;
+}
+
 int child_finish(struct child *c, bool kill_it, struct error *err)
 {
     int status = 0;
@@ -104,5 +124,8 @@ int child_finish(struct child *c, bool kill_it, struct error *err)
     for (char *p = c->last; *p; p++)
         if ((unsigned char)*p < 32 || *p == 127)
             *p = ' ';
-    return error_set(err, ERROR_GONE, "%s failed: %s", c->program, *c->last ? c->last : "it said nothing");
+    error_set(err, kind_of(c->last), "%s failed: %s", c->program, *c->last ? c->last : "it said nothing");
+    if (err && err->kind == ERROR_SYSTEM)
+        err->errnum = EIO;
+    return -1;
 }

@@ -52,9 +52,9 @@ int image_name_check(const char *name, const char *field, struct error *err);
 int image_name_canonical(const char *name, const char *field, char ret[256], struct error *err);
 /* ERROR_NOT_FOUND says which name and how to get it. For `host` the skeleton layer (bin -> usr/bin, minimal
  * /etc: passwd, group, hosts, hostname, resolv.conf empty, nsswitch.conf, os-release -> usr/lib/os-release;
- * /root, /tmp 1777, /var/tmp 1777, /home, /workspace...) is made on first use. Nothing of the host's own
- * /etc, /var, /home gets in, but for the names of /etc/alternatives whose targets lie in /usr (half of
- * /usr/bin are links through them). */
+ * /root, /tmp 1777, /var/tmp 1777, /home, /workspace...) is made on first use, and anew when the machine's
+ * libraries or alternatives change. Nothing of the host's own /etc, /var, /home gets in, but for what only
+ * describes /usr: the loader's cache, and the links of /etc/alternatives that lead into /usr. */
 int image_resolve(const char *data_dir, const char *name, struct image **ret, struct error *err);
 void image_free(struct image *i);
 

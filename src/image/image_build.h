@@ -103,7 +103,8 @@ int image_remove(const char *data_dir, const char *name, bool *ret_kept, struct 
 /* Makes `alias` stand for `target` (NULL: no longer). */
 int image_alias(const char *data_dir, const char *alias, const char *target, struct error *err);
 
-/* Shared by everything that adds; exclusive for what removes. The descriptor is the lock. */
+/* Shared while a record is published; exclusive for what removes. The descriptor is the lock. New layers and
+ * blobs need none: gc leaves young ones alone, and layers that are held. */
 int store_lock(const char *data_dir, bool exclusive, bool wait, struct error *err);
 
 #endif

@@ -473,7 +473,8 @@ static int pack_root(struct packer *p, const int *sources, size_t count, struct 
         describe(p, &st, true, &e);
         e.path = ".";
         e.type = '5';
-        r = add_xattrs(p, l->fds[0], err) < 0 ? -1 : tar_header(&p->tar, &e, err);
+        r = count_entry(p, 0, err) < 0 || add_xattrs(p, l->fds[0], err) < 0 ? -1
+                                                                            : tar_header(&p->tar, &e, err);
     }
     if (r == 0)
         r = pack_level(p, l, false, 0, err);

@@ -119,7 +119,7 @@ assert any(e["event"] == "progress" and e["stage"] == "fetch" for e in events), 
     printf '%s\n' "${lines[@]}" | tail -1 | python3 -c '
 import json, sys
 e = json.load(sys.stdin)
-assert e["event"] == "error" and e["error"]["code"] and "skopeo" in e["error"]["message"], e'
+assert e["event"] == "error" and e["error"]["code"] == "NOT_FOUND" and "skopeo" in e["error"]["message"], e'
 }
 
 @test "pull: what is not there, not reachable, not a name" {
