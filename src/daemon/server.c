@@ -216,7 +216,7 @@ ssize_t server_pull(void *cls, uint64_t position, char *to, size_t max)
 
 /* ---- opening and closing ---- */
 
-static void on_library_log(void *cls, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static void on_library_log(void *cls, const char *fmt, va_list ap)
 {
     char text[512];
     vsnprintf(text, sizeof text, fmt, ap);
