@@ -117,12 +117,16 @@ int engine_grade_fill(struct engine *e)
     g->freeze = g->tree_kill = e->cgroups.has[CGROUP_UNIFIED] ? ENFORCE_CGROUP_V2 : ENFORCE_NONE;
     if (g->tree_kill == ENFORCE_NONE)
         g->tree_kill = ENFORCE_WATCHER;
-    g->disk_on_tmpfs = !g->root || !volume_image_possible(NULL);
-    snprintf(g->text, sizeof g->text, "namespace, %s, memory: %s, pids: %s, cpu: %s",
+    g->disk_in_memory = volume_memory_possible();
+    g->disk_in_image = g->root && volume_image_possible(NULL);
+    snprintf(g->text, sizeof g->text, "namespace, %s, memory: %s, pids: %s, cpu: %s, disk: %s",
              g->root        ? "own id range"
              : g->uid_range ? "ids of the user's subordinate range"
                             : "one id",
-             enforcement_name(g->memory), enforcement_name(g->pids), enforcement_name(g->cpu));
+             enforcement_name(g->memory), enforcement_name(g->pids), enforcement_name(g->cpu),
+             g->disk_in_memory  ? (g->disk_in_image ? "tmpfs or image" : "tmpfs")
+             : g->disk_in_image ? "image"
+                                : "none");
     return 0;
 }
 
@@ -243,6 +247,7 @@ static int reap_one(struct engine *e, int root_fd, const char *name)
     if (!cgroups_remove_engine(&e->cgroups, name))
         log_warn("control groups of the ended engine %s could not be removed yet", name);
     struct error err = {0};
+    volume_remove_engine(e->data_dir, name);
     if (dir_remove(root_fd, name, &err) < 0)
         log_warn("%s", err.message);
     return count;

@@ -47,8 +47,9 @@ struct grade {
     bool root;      /* run by root: per-container uid ranges */
     bool uid_range; /* more than one uid is mapped inside */
     enum enforcement memory, cpu, pids, tree_kill, freeze;
-    bool disk_on_tmpfs; /* the writable layer is kept in memory */
-    char text[192];     /* one line for people, e.g. "namespace, own uid range, cgroup v1 limits" */
+    bool disk_in_memory; /* writable layers of at most half the memory limit are kept in memory */
+    bool disk_in_image;  /* others in an ext4 image. Neither: the disk is not limited */
+    char text[192];      /* one line for people, e.g. "namespace, own uid range, cgroup v1 limits" */
 };
 const struct grade *engine_grade(const struct engine *e);
 const char *enforcement_name(enum enforcement e);

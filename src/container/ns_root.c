@@ -17,33 +17,52 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int mount_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, bool in_memory, struct error *err)
+static int make_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum volume_kind kind, int *ret,
+                       struct error *err)
+{
+    switch (kind) {
+    case VOLUME_MEMORY:
+        return volume_in_memory(bytes, inodes, ret, err);
+    case VOLUME_IMAGE:
+        return volume_in_image(r->data_dir, bytes, inodes, ret, err);
+    case VOLUME_DIRECTORY:
+        break;
+    }
+    return volume_in_directory(r->data_dir, r->name, ret, err);
+}
+
+static int mount_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum volume_kind kind,
+                        struct error *err)
 {
     int got = -1;
     if (mkdirat(r->dir_fd, "disk", 0700) < 0 && errno != EEXIST)
         return error_system(err, errno, "cannot create %s/disk", r->dir);
-    if ((in_memory ? volume_in_memory(bytes, inodes, &got, err)
-                   : volume_in_image(r->data_dir, bytes, inodes, &got, err)) < 0)
+    if (make_volume(r, bytes, inodes, kind, &got, err) < 0)
         return -1;
     cleanup_close int mnt = got;
+    r->kind = kind;
     if (move_mount(mnt, "", r->dir_fd, "disk", MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return error_system(err, errno, "cannot attach the writable layer");
     r->volume = true;
     return 0;
 }
 
-int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, bool in_memory, struct error *err)
+int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum volume_kind kind,
+                   struct error *err)
 {
-    if (r->volume && r->in_memory == in_memory && r->bytes == bytes && r->inodes == inodes)
+    bool same = r->volume && r->kind == kind;
+    if (same && (kind == VOLUME_DIRECTORY || (r->bytes == bytes && r->inodes == inodes)))
         return 0;
-    if (r->volume && !(r->in_memory && in_memory))
+    if (same && kind == VOLUME_MEMORY) {
+        if (volume_resize(r->dir_fd, "disk", bytes, inodes, err) < 0)
+            return -1;
+    } else {
         ns_root_unmount(r);
-    if ((r->volume ? volume_resize(r->dir_fd, "disk", bytes, inodes, err)
-                   : mount_volume(r, bytes, inodes, in_memory, err)) < 0)
-        return -1;
+        if (mount_volume(r, bytes, inodes, kind, err) < 0)
+            return -1;
+    }
     r->bytes = bytes;
     r->inodes = inodes;
-    r->in_memory = in_memory;
     return 0;
 }
 
@@ -211,4 +230,6 @@ void ns_root_unmount(struct ns_root *r)
     snprintf(path, sizeof path, "%s/disk", r->dir);
     umount2(path, MNT_DETACH);
     r->volume = false;
+    if (r->kind == VOLUME_DIRECTORY)
+        volume_remove_directory(r->data_dir, r->name);
 }

@@ -8,6 +8,7 @@
 #define CLOISTER_CONTAINER_NS_ROOT_H
 
 #include "base/error.h"
+#include "container/ns_volume.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,18 +18,20 @@
 struct ns_root {
     int dir_fd; /* the run directory, O_PATH */
     const char *dir;
-    uid_t uid;      /* outside id of the container's root: owner of the writable layers */
-    int userns_fd;  /* the container's user namespace */
-    bool idmap;     /* layers are mounted through the container's id map (only root can) */
-    bool volume;    /* the volume is mounted */
-    bool in_memory; /* it is a tmpfs */
+    uid_t uid;     /* outside id of the container's root: owner of the writable layers */
+    int userns_fd; /* the container's user namespace */
+    bool idmap;    /* layers are mounted through the container's id map (only root can) */
+    bool volume;   /* the volume is mounted */
+    enum volume_kind kind;
     const char *data_dir;
+    const char *name; /* <engine id>.<container id> */
     uint64_t bytes, inodes;
     unsigned overlays;
 };
 
 /* Mounts the volume, or brings the one that is there, still unused, to this size and kind. */
-int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, bool in_memory, struct error *err);
+int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum volume_kind kind,
+                   struct error *err);
 /* One overlay over `layers` (absolute directories, bottom first), with its own writable layer in the volume.
  * The first one is the container's root, and its upper directory is <dir>/disk/0/upper. */
 int ns_root_overlay(struct ns_root *r, const char *const *layers, size_t count, int *ret_fd,

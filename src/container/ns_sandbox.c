@@ -102,10 +102,34 @@ static uint64_t inodes_for(uint64_t bytes)
     return n < MIN_INODES ? MIN_INODES : n;
 }
 
+static enum volume_kind volume_kind(const struct engine *e, const struct limits *l)
+{
+    uint64_t disk = l->disk_bytes ? l->disk_bytes : LIMIT_DEFAULT_DISK;
+    uint64_t memory = l->memory_bytes ? l->memory_bytes : LIMIT_DEFAULT_MEMORY;
+    const struct grade *g = &e->grade;
+    /* A writable layer that could eat more than half of the memory limit goes to disk, so that filling it
+     * ends in ENOSPC and not in the memory limit. */
+    if (g->disk_in_memory && (disk <= memory / 2 || !g->disk_in_image))
+        return VOLUME_MEMORY;
+    return g->disk_in_image ? VOLUME_IMAGE : VOLUME_DIRECTORY;
+}
+
+static int set_volume(struct sandbox *s, const struct limits *l, struct error *err)
+{
+    uint64_t disk = l->disk_bytes ? l->disk_bytes : LIMIT_DEFAULT_DISK;
+    enum volume_kind kind = volume_kind(s->engine, l);
+    if (kind == VOLUME_DIRECTORY && disk != LIMIT_DEFAULT_DISK)
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "this machine cannot limit the disk for you: that takes Linux 6.6, or root and a "
+                         "loop device; leave the limit out");
+    return ns_root_volume(&s->root, disk, l->disk_inodes ? l->disk_inodes : inodes_for(disk), kind, err);
+}
+
 static void ns_destroy(struct sandbox *s);
 
 static int ns_create(struct engine *e, const char *id, struct sandbox **ret, struct error *err)
 {
+    static const struct limits defaults;
     char name[80];
     struct sandbox *s = calloc(1, sizeof *s);
     if (!s)
@@ -129,7 +153,8 @@ static int ns_create(struct engine *e, const char *id, struct sandbox **ret, str
     s->root.userns_fd = s->userns_fd;
     s->root.idmap = e->idmap.root;
     s->root.data_dir = e->data_dir;
-    if (ns_root_volume(&s->root, LIMIT_DEFAULT_DISK, inodes_for(LIMIT_DEFAULT_DISK), true, err) < 0)
+    s->root.name = s->cgroup.name;
+    if (set_volume(s, &defaults, err) < 0)
         goto fail;
     *ret = s;
     return 0;
@@ -198,22 +223,6 @@ static int prepare_mounts(struct sandbox *s, const struct start_spec *spec, stru
     return 0;
 }
 
-static bool in_memory(const struct engine *e, const struct limits *l)
-{
-    uint64_t disk = l->disk_bytes ? l->disk_bytes : LIMIT_DEFAULT_DISK;
-    uint64_t memory = l->memory_bytes ? l->memory_bytes : LIMIT_DEFAULT_MEMORY;
-    /* A writable layer that could eat more than half of the memory limit goes to disk, so that filling it
-     * ends in ENOSPC and not in the memory limit. */
-    return disk <= memory / 2 || e->grade.disk_on_tmpfs;
-}
-
-static int set_volume(struct sandbox *s, const struct limits *l, struct error *err)
-{
-    uint64_t disk = l->disk_bytes ? l->disk_bytes : LIMIT_DEFAULT_DISK;
-    return ns_root_volume(&s->root, disk, l->disk_inodes ? l->disk_inodes : inodes_for(disk),
-                          in_memory(s->engine, l), err);
-}
-
 static int ns_prepare(struct sandbox *s, const struct start_spec *spec, struct buf *args, unsigned *pairs,
                       int *fds, int max_fds, int *nfds, struct error *err)
 {
@@ -250,8 +259,12 @@ fail:
 
 static bool ns_can_adjust(const struct engine *e, const struct limits *l)
 {
-    return in_memory(e,
-                     l); /* the volume of a warm container is in use and in memory: it can only be resized */
+    static const struct limits defaults;
+    enum volume_kind kind = volume_kind(e, l);
+    /* The volume of a warm container is in use: in memory it can be resized, otherwise it must be what is
+     * wanted. */
+    return kind == VOLUME_MEMORY || (kind == volume_kind(e, &defaults) && !l->disk_inodes &&
+                                     (!l->disk_bytes || l->disk_bytes == LIMIT_DEFAULT_DISK));
 }
 
 static int ns_adjust(struct sandbox *s, const struct limits *l, const char *hostname, struct error *err)

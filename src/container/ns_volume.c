@@ -2,8 +2,10 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "container/fsconf.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -18,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define MKFS "/sbin/mkfs.ext4"
@@ -206,4 +209,49 @@ int volume_in_image(const char *data_dir, uint64_t bytes, uint64_t inodes, int *
         return -1;
     *ret_mount = mnt;
     return 0;
+}
+
+bool volume_memory_possible(void)
+{
+    char path[64];
+    cleanup_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+    if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+        return false;
+    cleanup_close int mnt = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", mnt);
+    return mnt >= 0 && setxattr(path, "user.cloister", "y", 1, 0) == 0;
+}
+
+int volume_in_directory(const char *data_dir, const char *name, int *ret_mount, struct error *err)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/volumes/%s", data_dir, name);
+    if (dir_make(path, 0700, err) < 0)
+        return -1;
+    cleanup_close int fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+    if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+        return error_system(err, errno, "cannot mount %s", path);
+    *ret_mount = steal_fd(&fd);
+    return 0;
+}
+
+void volume_remove_directory(const char *data_dir, const char *name)
+{
+    char path[PATH_MAX];
+    struct error err = {0};
+    snprintf(path, sizeof path, "%s/volumes/%s", data_dir, name);
+    if (dir_remove(AT_FDCWD, path, &err) < 0)
+        log_warn("%s", err.message);
+}
+
+void volume_remove_engine(const char *data_dir, const char *engine_id)
+{
+    char path[PATH_MAX];
+    size_t len = strlen(engine_id);
+    snprintf(path, sizeof path, "%s/volumes", data_dir);
+    cleanup_dir DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (!strncmp(e->d_name, engine_id, len) && e->d_name[len] == '.')
+            volume_remove_directory(data_dir, e->d_name);
 }

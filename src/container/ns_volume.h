@@ -1,9 +1,10 @@
 /* The writable layer of a container as a file system of bounded size: writes beyond it fail with ENOSPC
  * inside, and the host's disk never fills.
  *
- * Two kinds. In memory (tmpfs): quick to make, charged to the container's memory limit. An image: a sparse
- * ext4 file below <data_dir>/volumes on a loop device (root only), unlinked as soon as it is mounted, so that
- * it is gone with its mount, however its owner ends. */
+ * In memory (tmpfs): quick to make, charged to the container's memory limit; needs user attributes on tmpfs,
+ * Linux 6.6. Image: a sparse ext4 file below <data_dir>/volumes on a loop device (root only), never linked,
+ * so that it is gone with its mount, however its owner ends. Directory: below <data_dir>/volumes, of any
+ * size: the last resort, and the grade says so. */
 #ifndef CLOISTER_CONTAINER_NS_VOLUME_H
 #define CLOISTER_CONTAINER_NS_VOLUME_H
 
@@ -12,11 +13,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A detached mount of a new volume. */
+enum volume_kind { VOLUME_MEMORY, VOLUME_IMAGE, VOLUME_DIRECTORY };
+
+/* A detached mount of a new volume. `name`: of the directory, unique and beginning with the engine's id. */
+int volume_in_directory(const char *data_dir, const char *name, int *ret_mount, struct error *err);
+void volume_remove_directory(const char *data_dir, const char *name);
+/* Removes the directories of an engine that is dead. */
+void volume_remove_engine(const char *data_dir, const char *engine_id);
 int volume_in_memory(uint64_t bytes, uint64_t inodes, int *ret_mount, struct error *err);
 int volume_in_image(const char *data_dir, uint64_t bytes, uint64_t inodes, int *ret_mount, struct error *err);
 /* Changes the size of a volume in memory, mounted at `name` below dir_fd. */
 int volume_resize(int dir_fd, const char *name, uint64_t bytes, uint64_t inodes, struct error *err);
+/* Whether volumes in memory can carry the marks that overlays need. */
+bool volume_memory_possible(void);
 /* Whether volume_in_image() can work here; `err` says what is missing. */
 bool volume_image_possible(struct error *err);
 
