@@ -39,14 +39,16 @@ static const char *machine_sources(const char *suite)
     return NULL;
 }
 
-/* The image shows public sources, whatever this machine uses (which may name or even hold credentials of a
- * private mirror). */
+/* The image shows public sources and no name or resolver of this machine, whatever mmdebstrap took over (a
+ * private mirror's address may even hold credentials). */
 static void hook_text(const char *suite, char *ret, size_t size)
 {
     snprintf(ret, size,
              "rm -rf \"$1\"/etc/apt/sources.list.d/* \"$1\"/etc/apt/auth.conf* "
              "\"$1\"/etc/apt/apt.conf.d/99mmdebstrap && "
-             "printf 'deb http://deb.debian.org/debian %s main\\n' > \"$1\"/etc/apt/sources.list",
+             "printf 'deb http://deb.debian.org/debian %s main\\n' > \"$1\"/etc/apt/sources.list && "
+             "rm -f \"$1\"/etc/resolv.conf \"$1\"/etc/hostname && : > \"$1\"/etc/resolv.conf && "
+             "echo localhost > \"$1\"/etc/hostname",
              suite);
 }
 
@@ -81,7 +83,7 @@ int image_build_base(const struct image_builder *b, const struct base_options *o
 {
     if (check_options(o, err) < 0)
         return -1;
-    char include[4200], hook[512], hook_option[560];
+    char include[4200], hook[1024], hook_option[1100];
     snprintf(include, sizeof include, "--include=%s%s", o->include, o->node ? ",nodejs" : "");
     hook_text(o->suite, hook, sizeof hook);
     snprintf(hook_option, sizeof hook_option, "--customize-hook=%s", hook);
