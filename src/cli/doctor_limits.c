@@ -103,7 +103,8 @@ static void check_controller(const struct doctor *d, struct finding *f, const ch
                              const char *v1_file, const char *otherwise)
 {
     char dir[PATH_MAX];
-    if (v2_has(controller, dir)) {
+    bool version_2 = v2_has(controller, dir);
+    if (version_2) {
         if (can_make(dir, "cgroup.procs")) {
             finding_ok(f, "by cgroup version 2");
             return;
@@ -122,8 +123,12 @@ static void check_controller(const struct doctor *d, struct finding *f, const ch
     }
     finding_set(f, FINDING_LIMITED, "no group can be made in %.100s: %s; %s", dir, strerror(errno),
                 otherwise);
-    finding_remedy(f, d->root ? "outside of another container root may make groups"
-                              : "systemd-run --user --scope -p Delegate=yes cloister ..., or run as root");
+    if (d->root)
+        finding_remedy(f, "outside of another container root may make groups");
+    else if (version_2)
+        finding_remedy(f, "systemd-run --user --scope -p Delegate=yes cloister ..., or run as root");
+    else
+        finding_remedy(f, "run as root, or boot with systemd.unified_cgroup_hierarchy=1");
 }
 
 static void check_memory(const struct doctor *d, struct finding *f)

@@ -25,7 +25,7 @@ struct attempt {
     bool ended;
     struct exit_status status;
     struct error error;
-    uv_loop_t *loop;
+    uv_loop_t loop;
 };
 
 static void on_exit_event(void *user, struct container *c, const struct exit_status *status,
@@ -37,7 +37,7 @@ static void on_exit_event(void *user, struct container *c, const struct exit_sta
         a->error = *err;
     else
         a->status = *status;
-    uv_stop(a->loop);
+    uv_stop(&a->loop);
 }
 
 static void on_main_exit(void *user, struct exec *x, const struct exit_status *status,
@@ -63,20 +63,19 @@ static int start_true(struct engine *e, const struct image *image, struct attemp
 
 static int attempt(const struct doctor *d, struct trial *t, struct attempt *a, struct error *err)
 {
-    uv_loop_t loop;
     struct engine *e = NULL;
     struct image *image = NULL;
-    struct engine_config config = {.loop = &loop, .data_dir = d->paths.data_dir, .run_dir = d->paths.run_dir};
+    struct engine_config config = {
+        .loop = &a->loop, .data_dir = d->paths.data_dir, .run_dir = d->paths.run_dir};
     if (image_resolve(d->paths.data_dir, "host", &image, err) < 0)
         return -1;
-    uv_loop_init(&loop);
-    a->loop = &loop;
+    uv_loop_init(&a->loop);
     if (engine_open(&e, &config, err) < 0)
         return -1;
     snprintf(t->grade, sizeof t->grade, "%s", engine_grade(e)->text);
     if (start_true(e, image, a, err) < 0)
         return -1;
-    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_run(&a->loop, UV_RUN_DEFAULT);
     engine_close(e);
     return 0;
 }

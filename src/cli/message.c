@@ -36,7 +36,8 @@ void print_escaped(FILE *to, const char *text)
     }
 }
 
-static void say(enum style style, const char *word, const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static void say(enum style style, const char *word, const char *fmt,
+                                                      va_list ap)
 {
     char text[1024];
     vsnprintf(text, sizeof text, fmt, ap);
