@@ -382,8 +382,10 @@ static int read_outputs(struct exec_request *r, struct error *err)
 static int read_pty(struct exec_request *r, struct error *err)
 {
     const json_t *pty = NULL;
-    if (json_in_object(r->body, "", "pty", &pty, err) < 0 || !pty)
-        return pty ? -1 : 0;
+    if (json_in_object(r->body, "", "pty", &pty, err) < 0)
+        return -1;
+    if (!pty)
+        return 0;
     if (spec_size(pty, "pty.", &r->cols, &r->rows, err) < 0)
         return -1;
     if (json_object_get(r->body, "stderr") && !r->combined)
