@@ -562,7 +562,8 @@ static int setup(void **state)
 {
     struct error err = {0};
     static char data[80], run[80];
-    strcpy(top, "/tmp/cloister-test-XXXXXX");
+    /* Not /tmp by default: where that is a tmpfs, old kernels cannot map the owners of layers on it. */
+    snprintf(top, sizeof top, "%s/cloister-test-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/var/tmp");
     if (!mkdtemp(top))
         return -1;
     snprintf(data, sizeof data, "%s/data", top);
