@@ -79,8 +79,10 @@ static ssize_t receive(struct agent *a, uint8_t *data, size_t len)
 static void conn_ready(struct source *s, uint32_t events)
 {
     struct agent *a = (struct agent *)((char *)s - offsetof(struct agent, link_source));
-    if (events & EPOLLOUT)
+    if (events & EPOLLOUT) {
         a->link_blocked = false;
+        a->want_flush = true;
+    }
     if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
         return;
     uint8_t *data = agent_scratch(a);

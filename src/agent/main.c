@@ -125,7 +125,7 @@ int main(void)
     if (loop_init(&a.loop) < 0 || signals_init(&a) < 0 || conn_open(&a, AGENT_LINK_FD, &err) < 0)
         return 3;
     while (loop_turn(&a.loop, a.scratch_used ? IDLE_MS : -1) == 0) {
-        if (a.want_flush || a.link_blocked)
+        if (a.want_flush)
             conn_flush(&a);
         if (a.phase == PHASE_ENDING)
             ending_check(&a);

@@ -50,7 +50,8 @@ enum step {
 /* Shared between the two sides of the vfork; volatile because the child writes it behind the compiler's back.
  */
 struct shared {
-    volatile int busy; /* futex: the kernel sets it to 0 when the child has left our memory, by exec or exit */
+    volatile int
+        busy; /* futex: the kernel sets it to 0 when the child has left our memory, by exec or exit */
     const struct spawn *s;
     const char *search; /* PATH */
     volatile enum step failed;

@@ -243,6 +243,27 @@ static void many_at_once(void **state)
     }
 }
 
+/* More output than the socket takes while the host reads nothing: it comes when the host reads again, without
+ * a nudge. */
+static void host_pauses(void **state)
+{
+    (void)state;
+    enum { N = 16 };
+    static struct run runs[N];
+    for (int i = 0; i < N; i++) {
+        runs[i] = (struct run){.argv = {"sh", "-c", "sleep 0.3; head -c 250000 /dev/zero"}};
+        assert_true(run_start(box, &runs[i]));
+    }
+    usleep(900000);
+    for (int i = 0; i < N; i++)
+        assert_true(box_until(box, &runs[i].out.ended, 5000));
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(runs[i].out.total, 250000);
+        assert_true(run_wait(box, &runs[i], 1000));
+        run_free(&runs[i]);
+    }
+}
+
 static void expect_error(struct run *r, const char *code, const char *field)
 {
     assert_false(run_start(box, r));
@@ -560,6 +581,7 @@ int main(void)
         cmocka_unit_test(background_child_holds_pipe),
         cmocka_unit_test(closes_stdio_and_stays),
         cmocka_unit_test(many_at_once),
+        cmocka_unit_test(host_pauses),
         cmocka_unit_test(start_errors),
         cmocka_unit_test(too_large),
         cmocka_unit_test(environment),
