@@ -566,6 +566,20 @@ int box_fd_count(const struct box *b)
     return n;
 }
 
+long box_cpu_ticks(const struct box *b)
+{
+    char path[64], *text;
+    long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)b->pid);
+    if (file_slurp(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0)
+        die(path);
+    const char *p = strrchr(text, ')');
+    if (!p || sscanf(p + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %ld %ld", &user, &system) != 2)
+        die(path);
+    free(text);
+    return user + system;
+}
+
 void box_ping_with_fd(struct box *b, int fd)
 {
     static const uint8_t empty[] = {0xa0};

@@ -74,6 +74,7 @@ pid_t box_pid(const struct box *b);
 struct link *box_link(struct box *b);
 struct proc box_main(const struct box *b);
 int box_fd_count(const struct box *b);        /* open descriptors of the agent */
+long box_cpu_ticks(const struct box *b);      /* processor time of the agent so far */
 void box_ping_with_fd(struct box *b, int fd); /* "ping", with a descriptor attached */
 bool box_exited(struct box *b);               /* the agent has ended */
 

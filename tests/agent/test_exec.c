@@ -170,6 +170,9 @@ static void backpressure(void **state)
     assert_true(run_start(box, &r));
     r.out.pause = true;
     box_run(box, 300);
+    long ticks = box_cpu_ticks(box);
+    box_run(box, 500);
+    assert_true(box_cpu_ticks(box) - ticks < 10); /* it sleeps while it waits for credit */
     assert_true(r.out.total <= LINK_STREAM_WINDOW);
     char *text = sh(box, "ls /tmp/backpressure 2>/dev/null || echo blocked");
     assert_string_equal(text, "blocked\n"); /* the producer is slowed down, nothing is kept in memory */
@@ -192,6 +195,32 @@ static void reader_wants_no_more(void **state)
     assert_true(run_wait(box, &r, 5000));
     assert_int_equal(r.proc.signal, SIGPIPE);
     run_free(&r);
+}
+
+/* Hung-up pipes and terminals must not keep the agent awake. */
+static void idle_is_idle(void **state)
+{
+    (void)state;
+    struct run a = {.argv = {"sleep", "5"}, .open_stdin = true, .want_stderr = true};
+    struct run b = {
+        .argv = {"sh", "-c", "exec >&- 2>&- <&-; sleep 5"}, .open_stdin = true, .want_stderr = true};
+    struct run c = {.argv = {"sh", "-c", "exec >/dev/null 2>&1 </dev/null; sleep 5"},
+                    .pty = true,
+                    .cols = 80,
+                    .rows = 24,
+                    .open_stdin = true};
+    struct run d = {.argv = {"sh", "-c", "yes & exec sleep 5"}, .pty = true, .cols = 80, .rows = 24};
+    assert_true(run_start(box, &a) && run_start(box, &b) && run_start(box, &c) && run_start(box, &d));
+    d.out.pause = true;
+    box_run(box, 500);
+    long ticks = box_cpu_ticks(box);
+    box_run(box, 500);
+    assert_true(box_cpu_ticks(box) - ticks < 5);
+    free(sh(box, "pkill yes; pkill -f '^sleep 5$'; true"));
+    run_free(&a);
+    run_free(&b);
+    run_free(&c);
+    run_free(&d);
 }
 
 static void background_child_holds_pipe(void **state)
@@ -254,7 +283,10 @@ static void host_pauses(void **state)
         runs[i] = (struct run){.argv = {"sh", "-c", "sleep 0.3; head -c 250000 /dev/zero"}};
         assert_true(run_start(box, &runs[i]));
     }
-    usleep(900000);
+    usleep(400000);
+    long ticks = box_cpu_ticks(box);
+    usleep(500000);
+    assert_true(box_cpu_ticks(box) - ticks < 15); /* it sleeps while the socket is full */
     for (int i = 0; i < N; i++)
         assert_true(box_until(box, &runs[i].out.ended, 5000));
     for (int i = 0; i < N; i++) {
@@ -579,6 +611,7 @@ int main(void)
         cmocka_unit_test(backpressure),
         cmocka_unit_test(reader_wants_no_more),
         cmocka_unit_test(background_child_holds_pipe),
+        cmocka_unit_test(idle_is_idle),
         cmocka_unit_test(closes_stdio_and_stays),
         cmocka_unit_test(many_at_once),
         cmocka_unit_test(host_pauses),
