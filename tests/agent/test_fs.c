@@ -486,6 +486,16 @@ static void remove_very_deep(void **state)
     expect_shell("ls -d /work/deep 2>/dev/null | wc -l", "0\n");
 }
 
+/* Directories of a lower layer change their identity when the first thing in them is removed. */
+static void remove_lower_layer(void **state)
+{
+    (void)state;
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/usr/share/doc"), B("recursive")), "OK");
+    expect_shell(
+        "ls -d /usr/share/doc 2>/dev/null | wc -l; mkdir /usr/share/doc; ls -A /usr/share/doc | wc -l",
+        "0\n0\n");
+}
+
 static void make_case_tree(void)
 {
     shell("rm -rf /work/x; mkdir -p /work/x/.tools/mods/a/vendor /work/x/.tools/mods/b/deep/vendor "
@@ -747,16 +757,17 @@ static void watch_cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(stat_kinds),        cmocka_unit_test(read_whole_and_range),
-        cmocka_unit_test(read_refusals),     cmocka_unit_test(read_cancelled),
-        cmocka_unit_test(write_modes),       cmocka_unit_test(write_refusals),
-        cmocka_unit_test(write_no_space),    cmocka_unit_test(write_reset_and_cancelled),
-        cmocka_unit_test(list_tree),         cmocka_unit_test(change_names),
-        cmocka_unit_test(remove_things),     cmocka_unit_test(remove_very_deep),
-        cmocka_unit_test(export_and_import), cmocka_unit_test(export_excludes),
-        cmocka_unit_test(export_one_file),   cmocka_unit_test(import_gnu_tar),
-        cmocka_unit_test(import_hostile),    cmocka_unit_test(import_damaged),
-        cmocka_unit_test(watch_tree),        cmocka_unit_test(watch_cancelled),
+        cmocka_unit_test(stat_kinds),         cmocka_unit_test(read_whole_and_range),
+        cmocka_unit_test(read_refusals),      cmocka_unit_test(read_cancelled),
+        cmocka_unit_test(write_modes),        cmocka_unit_test(write_refusals),
+        cmocka_unit_test(write_no_space),     cmocka_unit_test(write_reset_and_cancelled),
+        cmocka_unit_test(list_tree),          cmocka_unit_test(change_names),
+        cmocka_unit_test(remove_things),      cmocka_unit_test(remove_very_deep),
+        cmocka_unit_test(remove_lower_layer), cmocka_unit_test(export_and_import),
+        cmocka_unit_test(export_excludes),    cmocka_unit_test(export_one_file),
+        cmocka_unit_test(import_gnu_tar),     cmocka_unit_test(import_hostile),
+        cmocka_unit_test(import_damaged),     cmocka_unit_test(watch_tree),
+        cmocka_unit_test(watch_cancelled),
     };
     return cmocka_run_group_tests_name("agent files", tests, setup, teardown);
 }
