@@ -23,6 +23,7 @@ struct cell *cell_new(struct daemon *d, const char *name)
     list_init(&c->link);
     list_init(&c->execs);
     list_init(&c->waits);
+    list_init(&c->unsaved);
     return c;
 }
 
@@ -41,6 +42,7 @@ void cell_unref(struct cell *c)
 {
     if (--c->refs > 0)
         return;
+    list_del(&c->unsaved);
     forget_execs(c);
     cell_lifetime_reset(c);
     json_decref(c->spec);

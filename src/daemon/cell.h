@@ -68,6 +68,7 @@ struct cell {
     struct list execs;
     unsigned running_execs, finished_execs;
     struct list waits;
+    struct list unsaved; /* state.c */
     bool snapshotting;
 
     /* lifetime.c */

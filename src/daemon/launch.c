@@ -274,7 +274,7 @@ static int go(struct launch *l, struct error *err)
     for (size_t i = 0; i < l->request.mount_count; i++)
         snapshot_touch(c->daemon->paths.data_dir, l->request.mounts[i].snapshot, NULL);
     /* Written while the container comes up, not after: the answer to the start waits for less. */
-    state_put(c->daemon->state_db, c);
+    state_put_soon(c->daemon->state_db, c);
     return 0;
 }
 

@@ -170,11 +170,14 @@ static int open_state(struct daemon *d, struct error *err)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/state.db", d->paths.data_dir);
-    if (state_open(&d->state_db, path, err) < 0)
+    if (state_open(&d->state_db, path, d->loop, err) < 0)
         return -1;
     d->registry = registry_new(d);
-    if (!d->registry)
-        return error_oom(err);
+    return d->registry ? 0 : error_oom(err);
+}
+
+static int load_state(struct daemon *d, struct error *err)
+{
     int restarted = state_load(d->state_db, d, err);
     if (restarted > 0)
         log_info("%d containers were running when the last daemon ended; they are stopped now", restarted);
@@ -201,8 +204,9 @@ static int come_up(struct program *p, const struct options *o, struct error *err
     raise_file_limit();
     d->loop = uv_default_loop();
     p->data_lock = p->run_lock = p->listening = -1;
-    if (set_log_level(o->log_level, err) < 0 || claim(p, o, err) < 0 || open_engine(p, o, err) < 0 ||
-        open_state(d, err) < 0 || listen_unix(d->paths.socket, &p->listening, err) < 0 ||
+    if (set_log_level(o->log_level, err) < 0 || claim(p, o, err) < 0 || open_state(d, err) < 0 ||
+        open_engine(p, o, err) < 0 || load_state(d, err) < 0 ||
+        listen_unix(d->paths.socket, &p->listening, err) < 0 ||
         server_open(&d->server, d, p->listening, err) < 0 || collector_start(&p->collector, d, err) < 0)
         return -1;
     add_handles(p);

@@ -139,7 +139,7 @@ void registry_forget(struct registry *r, struct cell *c)
 {
     if (c->forgotten)
         return;
-    state_delete(r->daemon->state_db, c->name);
+    state_delete(r->daemon->state_db, c);
     take_out(r, c);
 }
 

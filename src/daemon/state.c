@@ -18,6 +18,8 @@ struct state {
     sqlite3 *db;
     sqlite3_stmt *put, *delete;
     int wal_pages;
+    struct list soon; /* cells to be written at the end of this turn */
+    uv_prepare_t prepare;
 };
 
 static const char *const schema[SCHEMA_VERSION] = {
@@ -85,17 +87,37 @@ static int on_commit(void *user, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-int state_open(struct state **ret, const char *path, struct error *err)
+static void flush(uv_prepare_t *p)
+{
+    struct state *s = p->data;
+    list_each(it, tmp, &s->soon)
+    {
+        struct cell *c = list_entry(it, struct cell, unsaved);
+        state_put(s, c);
+    }
+}
+
+static void on_prepare_closed(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+int state_open(struct state **ret, const char *path, uv_loop_t *loop, struct error *err)
 {
     static const char put[] = "INSERT OR REPLACE INTO containers (" COLUMNS
                               ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     struct state *s = calloc(1, sizeof *s);
     if (!s)
         return error_oom(err);
+    list_init(&s->soon);
+    uv_prepare_init(loop, &s->prepare);
+    s->prepare.data = s;
+    uv_prepare_start(&s->prepare, flush);
     if (sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK ||
         sqlite3_busy_timeout(s->db, 2000) != SQLITE_OK ||
         sqlite3_exec(s->db,
-                     "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF",
+                     "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = "
+                     "NORMAL; PRAGMA trusted_schema = OFF",
                      NULL, NULL, NULL) != SQLITE_OK)
         sql_error(s, "cannot open", err);
     else if (migrate(s, err) < 0)
@@ -118,10 +140,11 @@ void state_close(struct state *s)
 {
     if (!s)
         return;
+    flush(&s->prepare);
     sqlite3_finalize(s->put);
     sqlite3_finalize(s->delete);
     sqlite3_close(s->db);
-    free(s);
+    uv_close((uv_handle_t *)&s->prepare, on_prepare_closed);
 }
 
 /* ---- writing ---- */
@@ -178,16 +201,24 @@ static void run(struct state *s, sqlite3_stmt *q, const char *name)
     sqlite3_clear_bindings(q);
 }
 
-void state_put(struct state *s, const struct cell *c)
+void state_put_soon(struct state *s, struct cell *c)
 {
+    list_del(&c->unsaved);
+    list_append(&s->soon, &c->unsaved);
+}
+
+void state_put(struct state *s, struct cell *c)
+{
+    list_del(&c->unsaved);
     bind_cell(s->put, c);
     run(s, s->put, c->name);
 }
 
-void state_delete(struct state *s, const char *name)
+void state_delete(struct state *s, struct cell *c)
 {
-    sqlite3_bind_text(s->delete, 1, name, -1, SQLITE_STATIC);
-    run(s, s->delete, name);
+    list_del(&c->unsaved);
+    sqlite3_bind_text(s->delete, 1, c->name, -1, SQLITE_STATIC);
+    run(s, s->delete, c->name);
 }
 
 void state_tidy(struct state *s)
