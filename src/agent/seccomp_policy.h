@@ -30,12 +30,12 @@ struct policy_line {
 #define ALLOW(call)                                                                                          \
     {                                                                                                        \
         #call, POLICY_ALLOW,                                                                                 \
-        {{0}}                                                              \
+        {{0}}                                                                                                \
     }
 #define DENY(call, error)                                                                                    \
     {                                                                                                        \
         #call, error,                                                                                        \
-        {{0}}                                                               \
+        {{0}}                                                                                                \
     }
 #define ALL_CLEAR(argument, mask) {mask, 0, argument}
 #define IS(argument, value) {0xffffffffu, value, argument}

@@ -22,7 +22,7 @@ static int setup(void **state)
 {
     (void)state;
     box = box_started(NULL);
-    free(sh(box, "mkdir -p /work && chmod 755 /work"));
+    free(sh(box, "mkdir -p /data && chmod 755 /data"));
     return 0;
 }
 
@@ -161,12 +161,12 @@ static void expect_shell(const char *script, const char *expected)
 static void stat_kinds(void **state)
 {
     (void)state;
-    shell("cd /work; printf 12345 > file; chmod 640 file; chown 7:8 file; ln -s file link; ln -s nowhere "
+    shell("cd /data; printf 12345 > file; chmod 640 file; chown 7:8 file; ln -s file link; ln -s nowhere "
           "dangling;"
           "mkfifo fifo; mkdir dir; touch -d '2001-02-03 04:05:06.789 UTC' file");
     struct answer a;
     char text[64];
-    assert_string_equal(FS("fs.stat", &a, S("path", "/work/file")), "OK");
+    assert_string_equal(FS("fs.stat", &a, S("path", "/data/file")), "OK");
     assert_true(text_of(&a, "type", text, sizeof text));
     assert_string_equal(text, "file");
     assert_int_equal(number_of(&a, "size"), 5);
@@ -175,10 +175,10 @@ static void stat_kinds(void **state)
     assert_int_equal(number_of(&a, "gid"), 8);
     assert_true(number_of(&a, "mtimeNs") == 981173106789000000u);
     answer_free(&a);
-    static const char *const kinds[][2] = {{"/work/fifo", "fifo"},
-                                           {"/work/dir", "directory"},
+    static const char *const kinds[][2] = {{"/data/fifo", "fifo"},
+                                           {"/data/dir", "directory"},
                                            {"/dev/null", "char"},
-                                           {"/work/link", "file"},
+                                           {"/data/link", "file"},
                                            {"/", "directory"}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         assert_string_equal(FS("fs.stat", &a, S("path", kinds[i][0])), "OK");
@@ -190,7 +190,7 @@ static void stat_kinds(void **state)
     buf_init(&b, 0);
     cbor_put_map(&b, 2);
     cbor_put_text(&b, "path");
-    cbor_put_text(&b, "/work/dangling");
+    cbor_put_text(&b, "/data/dangling");
     cbor_put_text(&b, "follow");
     cbor_put_bool(&b, false);
     box_call(box, 0, "fs.stat", &b, &a);
@@ -198,8 +198,8 @@ static void stat_kinds(void **state)
     assert_true(text_of(&a, "target", text, sizeof text));
     assert_string_equal(text, "nowhere");
     answer_free(&a);
-    assert_string_equal(FS("fs.stat", NULL, S("path", "/work/dangling")), "ENOENT");
-    assert_string_equal(FS("fs.stat", NULL, S("path", "/work/file/x")), "ENOTDIR");
+    assert_string_equal(FS("fs.stat", NULL, S("path", "/data/dangling")), "ENOENT");
+    assert_string_equal(FS("fs.stat", NULL, S("path", "/data/file/x")), "ENOTDIR");
     assert_string_equal(FS("fs.stat", NULL, S("path", "relative")), "INVALID_ARGUMENT");
     assert_string_equal(FS("fs.stat", NULL, B("recursive"), S("path", "/")), "INVALID_ARGUMENT");
     assert_string_equal(FS("fs.frob", NULL, S("path", "/")), "NOT_FOUND");
@@ -208,14 +208,14 @@ static void stat_kinds(void **state)
 static void read_whole_and_range(void **state)
 {
     (void)state;
-    shell("seq 1 200000 > /work/numbers");
+    shell("seq 1 200000 > /data/numbers");
     struct sink s;
     struct answer a;
-    assert_string_equal(receive("fs.read", "/work/numbers", &s, &a), "OK");
+    assert_string_equal(receive("fs.read", "/data/numbers", &s, &a), "OK");
     assert_int_equal(number_of(&a, "size"), s.total);
     assert_int_equal(number_of(&a, "sent"), s.total);
     assert_digest(&a, s.bytes.data, s.bytes.len);
-    char *expected = sh(box, "cat /work/numbers");
+    char *expected = sh(box, "cat /data/numbers");
     assert_int_equal(strlen(expected), s.bytes.len);
     assert_memory_equal(expected, s.bytes.data, s.bytes.len);
     free(expected);
@@ -223,7 +223,7 @@ static void read_whole_and_range(void **state)
     sink_free(&s);
     sink_open(box, &s, true);
     assert_string_equal(
-        FS("fs.read", &a, S("path", "/work/numbers"), U("stream", s.stream), U("offset", 2), U("length", 6)),
+        FS("fs.read", &a, S("path", "/data/numbers"), U("stream", s.stream), U("offset", 2), U("length", 6)),
         "OK");
     assert_true(box_until(box, &s.ended, 1000));
     assert_memory_equal(s.bytes.data, "2\n3\n4\n", 6);
@@ -235,19 +235,19 @@ static void read_whole_and_range(void **state)
 static void read_refusals(void **state)
 {
     (void)state;
-    shell("cd /work; [ -p fifo ] || mkfifo fifo; ln -sf loop1 loop2; ln -sf loop2 loop1; ln -sf "
+    shell("cd /data; [ -p fifo ] || mkfifo fifo; ln -sf loop1 loop2; ln -sf loop2 loop1; ln -sf "
           "/proc/1/environ env;"
           "ln -sf /dev/zero zero; ln -sf /proc/self/fd/0 fd; ln -sf /dev/null null;"
-          "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/work/sock\")'");
+          "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"/data/sock\")'");
     static const char *const cases[][2] = {
-        {"/work/fifo", "EINVAL"},        {"/work/dir", "EISDIR"},
-        {"/work/zero", "EINVAL"},        {"/work/null", "EINVAL"},
-        {"/work/loop1", "ELOOP"},        {"/work/none", "ENOENT"},
-        {"/work/sock", "EINVAL"},        {"/proc/version", "EACCES"},
-        {"/proc/1/environ", "EACCES"},   {"/work/env", "EACCES"},
-        {"/sys/kernel/notes", "EACCES"}, {"/work/fd", "ELOOP"},
+        {"/data/fifo", "EINVAL"},        {"/data/dir", "EISDIR"},
+        {"/data/zero", "EINVAL"},        {"/data/null", "EINVAL"},
+        {"/data/loop1", "ELOOP"},        {"/data/none", "ENOENT"},
+        {"/data/sock", "EINVAL"},        {"/proc/version", "EACCES"},
+        {"/proc/1/environ", "EACCES"},   {"/data/env", "EACCES"},
+        {"/sys/kernel/notes", "EACCES"}, {"/data/fd", "ELOOP"},
         {"/proc/self/exe", "ELOOP"},     {"/proc/1/root/etc/passwd", "EACCES"},
-        {"/dev/ptmx", "EINVAL"},         {"/work", "EISDIR"},
+        {"/dev/ptmx", "EINVAL"},         {"/data", "EISDIR"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sink s;
@@ -264,11 +264,11 @@ static void read_refusals(void **state)
 static void read_cancelled(void **state)
 {
     (void)state;
-    shell("truncate -s 1T /work/sparse");
+    shell("truncate -s 1T /data/sparse");
     struct sink s;
     struct answer a;
     sink_open(box, &s, false);
-    struct arg args[] = {S("path", "/work/sparse"), U("stream", s.stream), {0}};
+    struct arg args[] = {S("path", "/data/sparse"), U("stream", s.stream), {0}};
     struct buf b = args_make(args);
     uint32_t call = box_call_start(box, 0, "fs.read", &b, &a);
     box_run(box, 100);
@@ -278,7 +278,7 @@ static void read_cancelled(void **state)
     assert_true(s.reset);
     box_run(box, 50);
     expect_shell("ps -eo comm= | grep -c cloister-init || true", "1\n"); /* the child is gone */
-    shell("rm /work/sparse");
+    shell("rm /data/sparse");
     sink_free(&s);
 }
 
@@ -286,66 +286,66 @@ static void write_modes(void **state)
 {
     (void)state;
     struct answer a;
-    shell("cd /work; rm -f new; printf old > old; chown 5:6 old; chmod 4751 old; ln -sf old tolink; ln -sf "
-          "/work/made tonew");
-    assert_string_equal(SEND("fs.write", "/work/new", "hello", 5, &a), "OK");
+    shell("cd /data; rm -f new; printf old > old; chown 5:6 old; chmod 4751 old; ln -sf old tolink; ln -sf "
+          "/data/made tonew");
+    assert_string_equal(SEND("fs.write", "/data/new", "hello", 5, &a), "OK");
     assert_int_equal(number_of(&a, "size"), 5);
     assert_digest(&a, "hello", 5);
     answer_free(&a);
-    expect_shell("cat /work/new; stat -c ' %a %u' /work/new", "hello 644 0\n");
-    assert_string_equal(SEND("fs.write", "/work/old", "new", 3, &a), "OK");
-    expect_shell("cat /work/old; stat -c ' %a %u %g' /work/old", "new 4751 5 6\n");
+    expect_shell("cat /data/new; stat -c ' %a %u' /data/new", "hello 644 0\n");
+    assert_string_equal(SEND("fs.write", "/data/old", "new", 3, &a), "OK");
+    expect_shell("cat /data/old; stat -c ' %a %u %g' /data/old", "new 4751 5 6\n");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/old", "x", 1, &a, U("mode", 0600)), "OK");
-    expect_shell("stat -c '%a' /work/old", "600\n");
+    assert_string_equal(SEND("fs.write", "/data/old", "x", 1, &a, U("mode", 0600)), "OK");
+    expect_shell("stat -c '%a' /data/old", "600\n");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/tolink", "by link", 7, &a), "OK");
-    expect_shell("cat /work/old; readlink /work/tolink", "by linkold\n");
+    assert_string_equal(SEND("fs.write", "/data/tolink", "by link", 7, &a), "OK");
+    expect_shell("cat /data/old; readlink /data/tolink", "by linkold\n");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/tonew", "made", 4, &a), "OK");
-    expect_shell("cat /work/made; readlink /work/tonew", "made/work/made\n");
+    assert_string_equal(SEND("fs.write", "/data/tonew", "made", 4, &a), "OK");
+    expect_shell("cat /data/made; readlink /data/tonew", "made/data/made\n");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/a/b/c", "deep", 4, &a, B("parents")), "OK");
-    expect_shell("cat /work/a/b/c", "deep");
+    assert_string_equal(SEND("fs.write", "/data/a/b/c", "deep", 4, &a, B("parents")), "OK");
+    expect_shell("cat /data/a/b/c", "deep");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/new", "more", 4, &a, B("append")), "OK");
-    expect_shell("cat /work/new", "hellomore");
+    assert_string_equal(SEND("fs.write", "/data/new", "more", 4, &a, B("append")), "OK");
+    expect_shell("cat /data/new", "hellomore");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/fresh", "first", 5, &a, B("append")), "OK");
-    expect_shell("cat /work/fresh", "first");
+    assert_string_equal(SEND("fs.write", "/data/fresh", "first", 5, &a, B("append")), "OK");
+    expect_shell("cat /data/fresh", "first");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/empty", "", 0, &a), "OK");
-    expect_shell("stat -c %s /work/empty", "0\n");
+    assert_string_equal(SEND("fs.write", "/data/empty", "", 0, &a), "OK");
+    expect_shell("stat -c %s /data/empty", "0\n");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/once", "1", 1, &a, B("exclusive")), "OK");
+    assert_string_equal(SEND("fs.write", "/data/once", "1", 1, &a, B("exclusive")), "OK");
     answer_free(&a);
-    assert_string_equal(SEND("fs.write", "/work/once", "2", 1, &a, B("exclusive")), "EEXIST");
-    assert_string_equal(SEND("fs.write", "/work/tolink", "2", 1, &a, B("exclusive")), "EEXIST");
+    assert_string_equal(SEND("fs.write", "/data/once", "2", 1, &a, B("exclusive")), "EEXIST");
+    assert_string_equal(SEND("fs.write", "/data/tolink", "2", 1, &a, B("exclusive")), "EEXIST");
 }
 
 static void write_refusals(void **state)
 {
     (void)state;
     struct answer a;
-    shell("cd /work; printf keep > kept; rm -rf ro; mkdir -p dir");
-    assert_string_equal(SEND("fs.write", "/work/dir", "x", 1, &a), "EISDIR");
-    assert_string_equal(SEND("fs.write", "/work/fifo", "x", 1, &a), "EINVAL");
+    shell("cd /data; printf keep > kept; rm -rf ro; mkdir -p dir");
+    assert_string_equal(SEND("fs.write", "/data/dir", "x", 1, &a), "EISDIR");
+    assert_string_equal(SEND("fs.write", "/data/fifo", "x", 1, &a), "EINVAL");
     assert_string_equal(SEND("fs.write", "/dev/null", "x", 1, &a), "EINVAL");
-    assert_string_equal(SEND("fs.write", "/work/none/x", "x", 1, &a), "ENOENT");
+    assert_string_equal(SEND("fs.write", "/data/none/x", "x", 1, &a), "ENOENT");
     assert_string_equal(SEND("fs.write", "/proc/sys/kernel/hostname", "x", 1, &a), "EACCES");
     assert_string_equal(SEND("fs.write", "/sys/x", "x", 1, &a), "EACCES");
-    assert_string_equal(SEND("fs.write", "/work/loop1", "x", 1, &a), "ELOOP");
-    assert_string_equal(SEND("fs.write", "/work/kept", "four", 4, &a, U("size", 5)), "CORRUPT");
+    assert_string_equal(SEND("fs.write", "/data/loop1", "x", 1, &a), "ELOOP");
+    assert_string_equal(SEND("fs.write", "/data/kept", "four", 4, &a, U("size", 5)), "CORRUPT");
     assert_string_equal(a.err.field, "size");
-    assert_string_equal(SEND("fs.write", "/work/kept", "four", 4, &a, U("size", 3)), "CORRUPT");
+    assert_string_equal(SEND("fs.write", "/data/kept", "four", 4, &a, U("size", 3)), "CORRUPT");
     static const uint8_t wrong[32] = {1};
-    assert_string_equal(SEND("fs.write", "/work/kept", "four", 4, &a, X("sha256", wrong)), "CORRUPT");
+    assert_string_equal(SEND("fs.write", "/data/kept", "four", 4, &a, X("sha256", wrong)), "CORRUPT");
     assert_string_equal(a.err.field, "sha256");
-    assert_string_equal(SEND("fs.write", "/work/kept", "four", 4, &a, B("append"), U("size", 9)), "CORRUPT");
-    assert_string_equal(SEND("fs.write", "/work/kept/", "x", 1, &a), "EISDIR");
+    assert_string_equal(SEND("fs.write", "/data/kept", "four", 4, &a, B("append"), U("size", 9)), "CORRUPT");
+    assert_string_equal(SEND("fs.write", "/data/kept/", "x", 1, &a), "EISDIR");
     assert_string_equal(SEND("fs.write", "/", "x", 1, &a), "EBUSY");
-    assert_string_equal(SEND("fs.write", "/work/..", "x", 1, &a), "EINVAL");
-    expect_shell("cat /work/kept; ls -A /work | grep -c cloister || true",
+    assert_string_equal(SEND("fs.write", "/data/..", "x", 1, &a), "EINVAL");
+    expect_shell("cat /data/kept; ls -A /data | grep -c cloister || true",
                  "keep0\n"); /* nothing half-written, nothing left over */
 }
 
@@ -367,7 +367,7 @@ static void write_reset_and_cancelled(void **state)
         struct feed f = {.keep_open = true};
         struct answer a;
         feed_open(box, &f, "partial", 7);
-        struct arg args[] = {S("path", "/work/partial"), U("stream", f.stream), {0}};
+        struct arg args[] = {S("path", "/data/partial"), U("stream", f.stream), {0}};
         struct buf b = args_make(args);
         uint32_t call = box_call_start(box, 0, "fs.write", &b, &a);
         feed_more(&f, "partial", 7);
@@ -382,23 +382,23 @@ static void write_reset_and_cancelled(void **state)
             assert_string_equal(error_code(&a.err), "ECANCELED");
         }
         box_run(box, 400);
-        expect_shell("ls -A /work | grep -E -c 'partial|cloister' || true", "0\n");
+        expect_shell("ls -A /data | grep -E -c 'partial|cloister' || true", "0\n");
     }
 }
 
 static void list_tree(void **state)
 {
     (void)state;
-    shell("rm -rf /work/l; mkdir -p /work/l/sub/deep; cd /work/l; touch a .hidden sub/b; ln -s /etc sub/etc;"
+    shell("rm -rf /data/l; mkdir -p /data/l/sub/deep; cd /data/l; touch a .hidden sub/b; ln -s /etc sub/etc;"
           "touch \"$(printf 'bad\\377name')\"");
     for (int recursive = 0; recursive < 2; recursive++) {
         struct sink s;
         struct answer a;
         sink_open(box, &s, true);
         if (recursive)
-            FS("fs.list", &a, S("path", "/work/l"), U("stream", s.stream), B("recursive"));
+            FS("fs.list", &a, S("path", "/data/l"), U("stream", s.stream), B("recursive"));
         else
-            FS("fs.list", &a, S("path", "/work/l"), U("stream", s.stream));
+            FS("fs.list", &a, S("path", "/data/l"), U("stream", s.stream));
         assert_false(a.failed);
         assert_true(box_until(box, &s.ended, 2000));
         char names[512] = "";
@@ -425,52 +425,52 @@ static void list_tree(void **state)
     }
     struct sink s;
     struct answer a;
-    assert_string_equal(receive("fs.list", "/work/l/a", &s, &a), "ENOTDIR");
+    assert_string_equal(receive("fs.list", "/data/l/a", &s, &a), "ENOTDIR");
     assert_string_equal(receive("fs.list", "/proc", &s, &a), "EACCES");
-    assert_string_equal(receive("fs.list", "/work/none", &s, &a), "ENOENT");
+    assert_string_equal(receive("fs.list", "/data/none", &s, &a), "ENOENT");
 }
 
 static void change_names(void **state)
 {
     (void)state;
-    shell("rm -rf /work/n; mkdir /work/n; cd /work/n; touch f; mkdir d full; touch full/x");
-    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/work/n/m"), U("mode", 0777)), "OK");
-    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/work/n/m")), "EEXIST");
-    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/work/n/m"), B("parents")), "OK");
-    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/work/n/f"), B("parents")), "EEXIST");
-    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/work/n/p/q/r")), "ENOENT");
-    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/work/n/p/q/r"), B("parents")), "OK");
-    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/work/n/f/q"), B("parents")), "ENOTDIR");
-    expect_shell("stat -c %a /work/n/m /work/n/p/q/r", "777\n755\n");
-    assert_string_equal(FS("fs.rename", NULL, S("from", "/work/n/f"), S("to", "/work/n/g")), "OK");
-    assert_string_equal(FS("fs.rename", NULL, S("from", "/work/n/f"), S("to", "/work/n/g")), "ENOENT");
-    assert_string_equal(FS("fs.rename", NULL, S("from", "/work/n/d"), S("to", "/work/n/full")), "ENOTEMPTY");
-    assert_string_equal(FS("fs.rename", NULL, S("from", "/work/n/g"), S("to", "/work/n/full")), "EISDIR");
-    assert_string_equal(FS("fs.rename", NULL, S("from", "/work/n/g"), S("to", "/run/g")), "EXDEV");
-    assert_string_equal(FS("fs.symlink", NULL, S("path", "/work/n/s"), S("target", "../../etc/passwd")),
+    shell("rm -rf /data/n; mkdir /data/n; cd /data/n; touch f; mkdir d full; touch full/x");
+    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/data/n/m"), U("mode", 0777)), "OK");
+    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/data/n/m")), "EEXIST");
+    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/data/n/m"), B("parents")), "OK");
+    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/data/n/f"), B("parents")), "EEXIST");
+    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/data/n/p/q/r")), "ENOENT");
+    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/data/n/p/q/r"), B("parents")), "OK");
+    assert_string_equal(FS("fs.mkdir", NULL, S("path", "/data/n/f/q"), B("parents")), "ENOTDIR");
+    expect_shell("stat -c %a /data/n/m /data/n/p/q/r", "777\n755\n");
+    assert_string_equal(FS("fs.rename", NULL, S("from", "/data/n/f"), S("to", "/data/n/g")), "OK");
+    assert_string_equal(FS("fs.rename", NULL, S("from", "/data/n/f"), S("to", "/data/n/g")), "ENOENT");
+    assert_string_equal(FS("fs.rename", NULL, S("from", "/data/n/d"), S("to", "/data/n/full")), "ENOTEMPTY");
+    assert_string_equal(FS("fs.rename", NULL, S("from", "/data/n/g"), S("to", "/data/n/full")), "EISDIR");
+    assert_string_equal(FS("fs.rename", NULL, S("from", "/data/n/g"), S("to", "/run/g")), "EXDEV");
+    assert_string_equal(FS("fs.symlink", NULL, S("path", "/data/n/s"), S("target", "../../etc/passwd")),
                         "OK");
-    assert_string_equal(FS("fs.symlink", NULL, S("path", "/work/n/s"), S("target", "x")), "EEXIST");
-    expect_shell("readlink /work/n/s", "../../etc/passwd\n");
-    assert_string_equal(FS("fs.chmod", NULL, S("path", "/work/n/g"), U("mode", 0751)), "OK");
-    expect_shell("stat -c %a /work/n/g", "751\n");
-    assert_string_equal(FS("fs.chmod", NULL, S("path", "/work/n/g")), "INVALID_ARGUMENT");
-    assert_string_equal(FS("fs.chmod", NULL, S("path", "/work/n/g"), U("mode", 010000)), "INVALID_ARGUMENT");
+    assert_string_equal(FS("fs.symlink", NULL, S("path", "/data/n/s"), S("target", "x")), "EEXIST");
+    expect_shell("readlink /data/n/s", "../../etc/passwd\n");
+    assert_string_equal(FS("fs.chmod", NULL, S("path", "/data/n/g"), U("mode", 0751)), "OK");
+    expect_shell("stat -c %a /data/n/g", "751\n");
+    assert_string_equal(FS("fs.chmod", NULL, S("path", "/data/n/g")), "INVALID_ARGUMENT");
+    assert_string_equal(FS("fs.chmod", NULL, S("path", "/data/n/g"), U("mode", 010000)), "INVALID_ARGUMENT");
     assert_string_equal(FS("fs.chmod", NULL, S("path", "/proc/version"), U("mode", 0777)), "EACCES");
 }
 
 static void remove_things(void **state)
 {
     (void)state;
-    shell("rm -rf /work/r; mkdir -p /work/r/t/u; cd /work/r; touch f t/x t/u/y; mkdir e; ln -s /etc t/etc; "
+    shell("rm -rf /data/r; mkdir -p /data/r/t/u; cd /data/r; touch f t/x t/u/y; mkdir e; ln -s /etc t/etc; "
           "mkdir /run/keep 2>/dev/null; touch /run/keep/it");
-    assert_string_equal(FS("fs.remove", NULL, S("path", "/work/r/none")), "ENOENT");
-    assert_string_equal(FS("fs.remove", NULL, S("path", "/work/r/none"), B("force")), "OK");
-    assert_string_equal(FS("fs.remove", NULL, S("path", "/work/none/none"), B("force")), "OK");
-    assert_string_equal(FS("fs.remove", NULL, S("path", "/work/r/f")), "OK");
-    assert_string_equal(FS("fs.remove", NULL, S("path", "/work/r/e")), "OK");
-    assert_string_equal(FS("fs.remove", NULL, S("path", "/work/r/t")), "ENOTEMPTY");
-    assert_string_equal(FS("fs.remove", NULL, S("path", "/work/r/t"), B("recursive")), "OK");
-    expect_shell("ls -A /work/r | wc -l; ls /etc/passwd",
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/data/r/none")), "ENOENT");
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/data/r/none"), B("force")), "OK");
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/data/none/none"), B("force")), "OK");
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/data/r/f")), "OK");
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/data/r/e")), "OK");
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/data/r/t")), "ENOTEMPTY");
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/data/r/t"), B("recursive")), "OK");
+    expect_shell("ls -A /data/r | wc -l; ls /etc/passwd",
                  "0\n/etc/passwd\n"); /* links are removed, not followed */
     assert_string_equal(FS("fs.remove", NULL, S("path", "/run"), B("recursive")), "EBUSY");
     assert_string_equal(FS("fs.remove", NULL, S("path", "/"), B("recursive")), "EBUSY");
@@ -480,10 +480,10 @@ static void remove_things(void **state)
 static void remove_very_deep(void **state)
 {
     (void)state;
-    shell("python3 -c '\nimport os\nos.mkdir(\"/work/deep\"); os.chdir(\"/work/deep\")\nfor i in "
+    shell("python3 -c '\nimport os\nos.mkdir(\"/data/deep\"); os.chdir(\"/data/deep\")\nfor i in "
           "range(3000):\n os.mkdir(\"dd\"); os.chdir(\"dd\")\n'");
-    assert_string_equal(FS("fs.remove", NULL, S("path", "/work/deep"), B("recursive")), "OK");
-    expect_shell("ls -d /work/deep 2>/dev/null | wc -l", "0\n");
+    assert_string_equal(FS("fs.remove", NULL, S("path", "/data/deep"), B("recursive")), "OK");
+    expect_shell("ls -d /data/deep 2>/dev/null | wc -l", "0\n");
 }
 
 /* Directories of a lower layer change their identity when the first thing in them is removed. */
@@ -498,16 +498,16 @@ static void remove_lower_layer(void **state)
 
 static void make_case_tree(void)
 {
-    shell("rm -rf /work/x; mkdir -p /work/x/.tools/mods/a/vendor /work/x/.tools/mods/b/deep/vendor "
-          "/work/x/vendor /work/x/src "
-          "/work/x/empty; cd /work/x; for f in .tools/state.json .tools/mods/a/page.md "
+    shell("rm -rf /data/x; mkdir -p /data/x/.tools/mods/a/vendor /data/x/.tools/mods/b/deep/vendor "
+          "/data/x/vendor /data/x/src "
+          "/data/x/empty; cd /data/x; for f in .tools/state.json .tools/mods/a/page.md "
           ".tools/mods/a/vendor/m.js "
           ".tools/mods/b/deep/vendor/n.js vendor/x.js src/main.js src/vendor_notes.txt; do printf $f > $f; "
           "done;"
           "ln -s ../.tools/state.json src/link; printf x > run.sh; chmod 750 run.sh; ln run.sh src/same; "
           "mkfifo pipe;"
           "touch -d '2002-03-04 05:06:07.123456789 UTC' run.sh src; chown 11:12 src/main.js;"
-          "mkdir -p /work/x/long/$(printf 'n%.0s' $(seq 1 200)); printf l > /work/x/long/$(printf 'n%.0s' "
+          "mkdir -p /data/x/long/$(printf 'n%.0s' $(seq 1 200)); printf l > /data/x/long/$(printf 'n%.0s' "
           "$(seq 1 200))/$(printf 'm%.0s' $(seq 1 200))");
 }
 
@@ -517,25 +517,25 @@ static void export_and_import(void **state)
     make_case_tree();
     struct sink s;
     struct answer a;
-    assert_string_equal(receive("fs.export", "/work/x", &s, &a), "OK");
+    assert_string_equal(receive("fs.export", "/data/x", &s, &a), "OK");
     assert_int_equal(number_of(&a, "sent"), s.total);
     assert_digest(&a, s.bytes.data, s.bytes.len);
     answer_free(&a);
     assert_string_equal(
-        SEND("fs.import", "/work/y/z", s.bytes.data, s.bytes.len, &a, B("parents"), U("size", s.bytes.len)),
+        SEND("fs.import", "/data/y/z", s.bytes.data, s.bytes.len, &a, B("parents"), U("size", s.bytes.len)),
         "OK");
     assert_digest(&a, s.bytes.data, s.bytes.len);
     answer_free(&a);
-    expect_shell("cd /work; list() { (cd $1; find . -printf '%p %y %m %U %G %l %n %T@ ' ! -type d -printf "
+    expect_shell("cd /data; list() { (cd $1; find . -printf '%p %y %m %U %G %l %n %T@ ' ! -type d -printf "
                  "'%s\\n' -o -printf '\\n' | sort; find . -type f -exec sha256sum {} + | sort); };"
                  "list x > /run/1; list y/z > /run/2; cmp /run/1 /run/2 && wc -l < /run/1 | grep -c .; rm "
                  "/run/1 /run/2",
                  "1\n");
     /* other programs read what we write */
-    shell("rm -rf /work/t; mkdir /work/t");
-    assert_string_equal(SEND("fs.write", "/work/x.tar", s.bytes.data, s.bytes.len, &a), "OK");
-    expect_shell("tar -C /work/t -xf /work/x.tar && diff -r /work/x/.tools /work/t/.tools && stat -c '%a %Y' "
-                 "/work/t/run.sh",
+    shell("rm -rf /data/t; mkdir /data/t");
+    assert_string_equal(SEND("fs.write", "/data/x.tar", s.bytes.data, s.bytes.len, &a), "OK");
+    expect_shell("tar -C /data/t -xf /data/x.tar && diff -r /data/x/.tools /data/t/.tools && stat -c '%a %Y' "
+                 "/data/t/run.sh",
                  "750 1015218367\n");
     sink_free(&s);
 }
@@ -551,7 +551,7 @@ static void export_excludes(void **state)
     buf_init(&b, 0);
     cbor_put_map(&b, 3);
     cbor_put_text(&b, "path");
-    cbor_put_text(&b, "/work/x");
+    cbor_put_text(&b, "/data/x");
     cbor_put_text(&b, "stream");
     cbor_put_uint(&b, s.stream);
     cbor_put_text(&b, "exclude");
@@ -562,9 +562,9 @@ static void export_excludes(void **state)
     assert_false(a.failed);
     assert_true(box_until(box, &s.ended, 2000));
     answer_free(&a);
-    shell("rm -rf /work/e; mkdir /work/e");
-    assert_string_equal(SEND("fs.import", "/work/e", s.bytes.data, s.bytes.len, &a), "OK");
-    expect_shell("cd /work/e; ls -d .tools/state.json .tools/mods/a/page.md src/main.js src/vendor_notes.txt "
+    shell("rm -rf /data/e; mkdir /data/e");
+    assert_string_equal(SEND("fs.import", "/data/e", s.bytes.data, s.bytes.len, &a), "OK");
+    expect_shell("cd /data/e; ls -d .tools/state.json .tools/mods/a/page.md src/main.js src/vendor_notes.txt "
                  "src/link empty run.sh"
                  " .tools/mods/b/deep/vendor vendor .tools/mods/a/vendor 2>/dev/null | tr '\\n' ' '",
                  ".tools/mods/a/page.md .tools/mods/b/deep/vendor .tools/state.json empty run.sh src/link "
@@ -577,14 +577,14 @@ static void export_one_file(void **state)
     (void)state;
     struct sink s;
     struct answer a;
-    shell("printf content > /work/single; rm -rf /work/o; mkdir /work/o");
-    assert_string_equal(receive("fs.export", "/work/single", &s, &a), "OK");
+    shell("printf content > /data/single; rm -rf /data/o; mkdir /data/o");
+    assert_string_equal(receive("fs.export", "/data/single", &s, &a), "OK");
     assert_int_equal(number_of(&a, "entries"), 1);
     answer_free(&a);
-    assert_string_equal(SEND("fs.import", "/work/o", s.bytes.data, s.bytes.len, &a), "OK");
-    expect_shell("cat /work/o/single", "content");
+    assert_string_equal(SEND("fs.import", "/data/o", s.bytes.data, s.bytes.len, &a), "OK");
+    expect_shell("cat /data/o/single", "content");
     sink_free(&s);
-    assert_string_equal(receive("fs.export", "/work/fifo", &s, &a), "EINVAL");
+    assert_string_equal(receive("fs.export", "/data/fifo", &s, &a), "EINVAL");
     assert_string_equal(receive("fs.export", "/proc", &s, &a), "EACCES");
 }
 
@@ -597,17 +597,17 @@ static void import_gnu_tar(void **state)
     for (size_t i = 0; i < 4; i++) {
         char script[512];
         snprintf(script, sizeof script,
-                 "rm -rf /work/g /work/h; mkdir -p /work/g/dir /work/h; cd /work/g; printf 1 > dir/one; ln "
+                 "rm -rf /data/g /data/h; mkdir -p /data/g/dir /data/h; cd /data/g; printf 1 > dir/one; ln "
                  "dir/one two; ln -s dir three;"
-                 "%s tar --format=%s -cf /work/g.tar . 2>&1",
+                 "%s tar --format=%s -cf /data/g.tar . 2>&1",
                  i < 2 ? "printf x > $(printf 'n%.0s' $(seq 1 230));" : "", formats[i]);
         shell(script);
         struct sink s;
-        assert_string_equal(receive("fs.read", "/work/g.tar", &s, &a), "OK");
+        assert_string_equal(receive("fs.read", "/data/g.tar", &s, &a), "OK");
         answer_free(&a);
-        assert_string_equal(SEND("fs.import", "/work/h", s.bytes.data, s.bytes.len, &a), "OK");
+        assert_string_equal(SEND("fs.import", "/data/h", s.bytes.data, s.bytes.len, &a), "OK");
         answer_free(&a);
-        expect_shell("diff -r /work/g /work/h && stat -c %h /work/h/two", "2\n");
+        expect_shell("diff -r /data/g /data/h && stat -c %h /data/h/two", "2\n");
         sink_free(&s);
     }
 }
@@ -654,12 +654,12 @@ static void import_hostile(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sink s;
         struct answer a;
-        shell("rm -rf /canary /work/i; mkdir -p /canary /work/i/in; printf safe > /canary/file");
+        shell("rm -rf /canary /data/i; mkdir -p /canary /data/i/in; printf safe > /canary/file");
         import_python(cases[i].script, &s);
-        const char *code = SEND("fs.import", "/work/i/in", s.bytes.data, s.bytes.len, &a);
+        const char *code = SEND("fs.import", "/data/i/in", s.bytes.data, s.bytes.len, &a);
         if (strcmp(code, cases[i].code) != 0)
             fail_msg("%s: %s (%s)", cases[i].script, code, a.err.message);
-        expect_shell("find /canary -mindepth 1; cat /canary/file; ls -A /work/i", "/canary/file\nsafein\n");
+        expect_shell("find /canary -mindepth 1; cat /canary/file; ls -A /data/i", "/canary/file\nsafein\n");
         answer_free(&a);
         sink_free(&s);
     }
@@ -670,15 +670,15 @@ static void import_damaged(void **state)
     (void)state;
     struct sink s;
     struct answer a;
-    shell("mkdir -p /work/d");
+    shell("mkdir -p /data/d");
     import_python("add('ok', data=b'x' * 5000)", &s);
-    assert_string_equal(SEND("fs.import", "/work/d", s.bytes.data, 3000, &a), "CORRUPT");
-    assert_string_equal(SEND("fs.import", "/work/d", s.bytes.data, 0, &a), "CORRUPT");
-    assert_string_equal(SEND("fs.import", "/work/d", "junk", 4, &a), "CORRUPT");
-    assert_string_equal(SEND("fs.import", "/work/d", s.bytes.data, s.bytes.len, &a, U("size", 1)), "CORRUPT");
-    assert_string_equal(SEND("fs.import", "/work/none", s.bytes.data, s.bytes.len, &a), "ENOENT");
+    assert_string_equal(SEND("fs.import", "/data/d", s.bytes.data, 3000, &a), "CORRUPT");
+    assert_string_equal(SEND("fs.import", "/data/d", s.bytes.data, 0, &a), "CORRUPT");
+    assert_string_equal(SEND("fs.import", "/data/d", "junk", 4, &a), "CORRUPT");
+    assert_string_equal(SEND("fs.import", "/data/d", s.bytes.data, s.bytes.len, &a, U("size", 1)), "CORRUPT");
+    assert_string_equal(SEND("fs.import", "/data/none", s.bytes.data, s.bytes.len, &a), "ENOENT");
     s.bytes.data[0] ^= 1;
-    assert_string_equal(SEND("fs.import", "/work/d", s.bytes.data, s.bytes.len, &a), "CORRUPT");
+    assert_string_equal(SEND("fs.import", "/data/d", s.bytes.data, s.bytes.len, &a), "CORRUPT");
     sink_free(&s);
 }
 
@@ -710,13 +710,13 @@ static void watch_tree(void **state)
     (void)state;
     struct sink s;
     struct answer a;
-    shell("rm -rf /work/w; mkdir -p /work/w/sub");
+    shell("rm -rf /data/w; mkdir -p /data/w/sub");
     sink_open(box, &s, true);
-    struct arg args[] = {S("path", "/work/w"), U("stream", s.stream), B("recursive"), {0}};
+    struct arg args[] = {S("path", "/data/w"), U("stream", s.stream), B("recursive"), {0}};
     struct buf b = args_make(args);
     box_call_start(box, 0, "fs.watch", &b, &a);
     box_run(box, 200);
-    shell("cd /work/w; touch sub/file; echo x >> sub/file; chmod 600 sub/file; mv sub/file moved; mkdir -p "
+    shell("cd /data/w; touch sub/file; echo x >> sub/file; chmod 600 sub/file; mv sub/file moved; mkdir -p "
           "new/er; touch new/er/deep");
     assert_true(told(&s, "create", "sub/file"));
     assert_true(told(&s, "modify", "sub/file"));
@@ -725,10 +725,10 @@ static void watch_tree(void **state)
     assert_true(told(&s, "create", "new"));
     assert_true(told(&s, "create", "new/er"));
     assert_true(told(&s, "create", "new/er/deep"));
-    shell("mv /work/w/moved /work/out");
+    shell("mv /data/w/moved /data/out");
     assert_true(told(&s, "delete", "moved"));
     assert_false(a.done);
-    shell("rm -rf /work/w");
+    shell("rm -rf /data/w");
     assert_true(told(&s, "delete", "new"));
     assert_true(box_until(box, &a.done, 3000)); /* the path is gone */
     assert_false(a.failed);
@@ -743,7 +743,7 @@ static void watch_cancelled(void **state)
     struct sink s;
     struct answer a;
     sink_open(box, &s, true);
-    struct arg args[] = {S("path", "/work"), U("stream", s.stream), {0}};
+    struct arg args[] = {S("path", "/data"), U("stream", s.stream), {0}};
     struct buf b = args_make(args);
     uint32_t call = box_call_start(box, 0, "fs.watch", &b, &a);
     box_run(box, 100);
