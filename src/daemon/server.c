@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* Memory per connection: bounds the size of request heads, and of the pieces in which bodies come and go. */
-#define CONNECTION_MEMORY ((size_t)128 << 10)
+#define CONNECTION_MEMORY ((size_t)256 << 10)
 
 struct server {
     struct daemon *daemon;

@@ -134,6 +134,19 @@ class Output(Case):
         inside = self.daemon.exec("box", "sha256sum", "/tmp/big")["stdout"].split()[0]
         self.assertEqual(hashlib.sha256(b"".join(data)).hexdigest(), inside)
 
+    def test_two_floods_share_the_stream(self):
+        i = self.daemon.spawn("box", "sh", "-c", "yes out & yes err >&2", overflow="block")
+        c = self.daemon.connect()
+        c.request("GET", f"/v1/containers/box/exec/{i}/output", headers={"Accept": "application/vnd.cloister.frames"})
+        reply = c.getresponse()
+        got = {1: 0, 2: 0}
+        while sum(got.values()) < 20 << 20:
+            kind, _, length, _ = struct.unpack("<B3sIQ", reply.read(16))
+            got[kind] += len(reply.read(length))
+        c.close()
+        self.daemon.delete(f"/v1/containers/box/exec/{i}")
+        self.assertGreater(min(got.values()), 1 << 20, got)
+
     def test_binary_as_lines(self):
         i = self.daemon.spawn("box", "sh", "-c", "head -c 300000 /dev/urandom | tee /tmp/bin", overflow="block")
         out, _, _, _ = self.daemon.output("box", i)
