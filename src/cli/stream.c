@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PIPE_SIZE (256 << 10)
+
 void stream_open(struct stream *s, int fd)
 {
     *s = (struct stream){.fd = fd};
@@ -19,6 +21,9 @@ void stream_open(struct stream *s, int fd)
     s->pollable = s->socket || S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && isatty(fd));
     if (!s->pollable || s->socket)
         return;
+    /* A roomier pipe: with the usual 64 KiB every few KiB its reader takes would wake us for as little. */
+    if (S_ISFIFO(st.st_mode) && fcntl(fd, F_GETPIPE_SZ) < PIPE_SIZE)
+        fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE);
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     int own = open(path, (fd ? O_WRONLY : O_RDONLY) | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
