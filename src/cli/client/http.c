@@ -8,6 +8,7 @@
 
 #define ANSWER_MAX ((size_t)64 << 20)
 #define ERROR_MAX ((size_t)64 << 10)
+#define CHUNK (256L << 10) /* of a stream, each way; libcurl takes 16 KiB by itself */
 
 struct http {
     CURL *easy;
@@ -121,6 +122,8 @@ static int set_up(struct http *h, CURL *c, const char *method, const char *url)
     return curl_easy_setopt(c, CURLOPT_URL, whole) ||
                    curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, h->socket) ||
                    curl_easy_setopt(c, CURLOPT_CUSTOMREQUEST, method) ||
+                   curl_easy_setopt(c, CURLOPT_BUFFERSIZE, CHUNK) ||
+                   curl_easy_setopt(c, CURLOPT_UPLOAD_BUFFERSIZE, CHUNK) ||
                    curl_easy_setopt(c, CURLOPT_NOSIGNAL, 1L) || curl_easy_setopt(c, CURLOPT_PROXY, "") ||
                    curl_easy_setopt(c, CURLOPT_HTTPHEADER, h->headers)
                ? -1
