@@ -251,7 +251,7 @@ static void completion_zsh(void)
     each_command(zsh_case);
     fputs("    esac\n"
           "}\n"
-          "compdef _cloister cloister\n",
+          "if [[ $funcstack[1] == _cloister ]]; then _cloister \"$@\"; else compdef _cloister cloister; fi\n",
           stdout);
 }
 

@@ -27,7 +27,9 @@ void help_overview(FILE *to)
     command_rows(to, commands);
     heading(to, "Try");
     fprintf(to, "  cloister run -- python3 -c 'print(6*7)'\n  cloister doctor\n");
-    fprintf(to, "\n\"cloister help COMMAND\" explains a command.\n");
+    fprintf(to, "\n\"cloister help COMMAND\" explains a command. CLOISTER_DATA_DIR, CLOISTER_RUN_DIR and "
+                "CLOISTER_SOCKET\n"
+                "name other places for images, run time state and the daemon's socket.\n");
 }
 
 static void option_row(FILE *to, const struct option_def *d)
