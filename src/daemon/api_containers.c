@@ -154,6 +154,8 @@ void api_container_patch(struct request *r)
     }
     json_decref(r->cell->labels);
     r->cell->labels = json_incref((json_t *)labels);
+    if (r->cell->spec) /* a start without a body keeps them */
+        json_object_set(r->cell->spec, "labels", r->cell->labels);
     if (!r->cell->forgotten)
         state_put(r->daemon->state_db, r->cell);
     answer_record(r, 200, r->cell, true);

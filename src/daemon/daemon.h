@@ -5,6 +5,7 @@
 #include "base/paths.h"
 #include "daemon/config.h"
 
+#include <stdint.h>
 #include <uv.h>
 
 struct engine;
@@ -20,6 +21,7 @@ struct daemon {
     struct state *state_db;
     struct registry *registry;
     struct server *server;
+    uint64_t refused; /* requests of web pages */
 };
 
 #endif

@@ -1,5 +1,6 @@
 #include "daemon/request.h"
 
+#include "base/log.h"
 #include "base/parse.h"
 #include "daemon/cell.h"
 #include "daemon/daemon.h"
@@ -46,9 +47,13 @@ void request_add_header(struct request *r, const char *name, const char *value)
 
 static void answer(struct request *r, int status, const char *type, struct MHD_Response *response)
 {
-    if (r->answered || r->gone || !response) {
-        if (response)
-            MHD_destroy_response(response);
+    if (!response) { /* no memory, not even to say so: the connection is closed */
+        r->gone = true;
+        server_resume(r);
+        return;
+    }
+    if (r->answered || r->gone) {
+        MHD_destroy_response(response);
         return;
     }
     if (type)
@@ -167,7 +172,7 @@ void request_no_timeout(struct request *r)
 
 /* Browsers announce themselves with headers that no page can suppress or forge; none of them has business
  * here, and a Host that is a real domain name is what DNS rebinding looks like. */
-static int refuse_browsers(const struct request *r, struct error *err)
+static int judge_origin(const struct request *r, struct error *err)
 {
     static const char *const telling[] = {"Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Sec-Fetch-Dest"};
     for (size_t i = 0; i < sizeof telling / sizeof *telling; i++)
@@ -179,6 +184,16 @@ static int refuse_browsers(const struct request *r, struct error *err)
     if (host && strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") < len)
         return error_set(err, ERROR_DENIED, "the header Host must be a plain word such as \"localhost\"");
     return 0;
+}
+
+static int refuse_browsers(const struct request *r, struct error *err)
+{
+    if (judge_origin(r, err) == 0)
+        return 0;
+    uint64_t n = ++r->daemon->refused;
+    if ((n & (n - 1)) == 0) /* a page can send as many as it likes; the log is not its */
+        log_warn("refused a request: %s (%llu so far)", err->message, (unsigned long long)n);
+    return -1;
 }
 
 static int check_body(const struct request *r, struct error *err)

@@ -167,6 +167,8 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
     if (!r->begun) {
         r->begun = true;
         request_begin(r, method);
+        if (r->gone)
+            return MHD_NO;
         /* An answer at once only spares the body of a client that asked first; others are read to the end. */
         return r->answered && request_header(r, "Expect") ? queue(r) : MHD_YES;
     }
@@ -182,7 +184,8 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
     request_complete(r);
     if (r->answered)
         return queue(r);
-    suspend(r);
+    if (!r->gone)
+        suspend(r);
     return r->gone ? MHD_NO : MHD_YES;
 }
 

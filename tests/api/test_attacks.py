@@ -203,6 +203,8 @@ class Clients(Case):
             answer = self.daemon.post("/v1/containers", b'{"name":"csrf"}', headers={"Content-Type": kind})
             self.assertError(answer, 400, "INVALID_ARGUMENT", "content-type")
         self.assertError(self.daemon.get("/v1/containers/csrf"), 404, "NOT_FOUND")
+        told = [line for line in self.daemon.log().splitlines() if "refused a request" in line]
+        self.assertTrue(1 <= len(told) <= 6, told)
         for host in ("localhost", "localhost:80", "cloister", "d"):
             answer = self.daemon.get("/v1/version", headers={"Host": host})
             self.assertEqual(answer.status, 200)

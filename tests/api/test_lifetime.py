@@ -38,6 +38,9 @@ class Life(Case):
         self.assertNotEqual(again["id"], first["id"])
         self.assertEqual((again["labels"], again["env"], again["entrypoint"]),
                          (first["labels"], first["env"], first["entrypoint"]))
+        d.request("PATCH", "/v1/containers/one", {"labels": {"set": "later"}})
+        d.post("/v1/containers/one/destroy")
+        self.assertEqual(d.post("/v1/containers/one/start")["labels"], {"set": "later"})
         d.post("/v1/containers/one/destroy")
         third = d.post("/v1/containers/one/start", {"entrypoint": ["sleep", "5"], "instance": {"pids": 50, "vcpu": 1.5}})
         self.assertEqual((third["entrypoint"], third["labels"], third["instance"]["pids"], third["instance"]["vcpu"]),
