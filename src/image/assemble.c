@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int store_lock(const char *data_dir, bool exclusive, bool wait, struct error *err)
@@ -43,18 +44,33 @@ struct assembly {
     int holds[OCI_LAYERS_MAX];
 };
 
+/* Even where the layer is in the store already, the image must bring what it says it brings. */
+static int check_size(const struct layer_request *q, struct error *err)
+{
+    struct stat st;
+    if (fstat(q->fd, &st) < 0)
+        return error_system(err, errno, "cannot read the layer");
+    if (S_ISREG(st.st_mode) && q->blob_size != BLOB_SIZE_UNKNOWN && (uint64_t)st.st_size != q->blob_size)
+        return error_set(err, ERROR_CORRUPT, "the layer has %llu bytes, its description says %llu",
+                         (unsigned long long)st.st_size, (unsigned long long)q->blob_size);
+    return 0;
+}
+
+static int layer_reuse(struct assembly *a, const struct digest *diff, struct layer_done *done,
+                       struct error *err)
+{
+    if (!*diff->text || diff->sha512 || !layer_store_find(a->b->data_dir, diff->text + 7, a->chain, done))
+        return 0;
+    if (done->unpacked.bytes > a->b->limits.image_bytes - a->built->bytes)
+        return error_set(err, ERROR_LIMIT, "the image's files hold more than the limit of %llu bytes",
+                         (unsigned long long)a->b->limits.image_bytes);
+    return 1;
+}
+
 static int layer_get(struct assembly *a, size_t i, struct layer_done *done, struct error *err)
 {
-    const struct digest *diff = &a->parts->config.diff_ids[i];
-    const char *data_dir = a->b->data_dir;
-    if (*diff->text && !diff->sha512 && layer_store_find(data_dir, diff->hex, a->chain, done)) {
-        if (done->unpacked.bytes > a->b->limits.image_bytes - a->built->bytes)
-            return error_set(err, ERROR_LIMIT, "the image's files hold more than the limit of %llu bytes",
-                             (unsigned long long)a->b->limits.image_bytes);
-        return 0;
-    }
     struct layer_request q = {.fd = -1,
-                              .diff = *diff,
+                              .diff = a->parts->config.diff_ids[i],
                               .blob_size = BLOB_SIZE_UNKNOWN,
                               .below = a->below,
                               .below_count = a->count,
@@ -63,12 +79,16 @@ static int layer_get(struct assembly *a, size_t i, struct layer_done *done, stru
     q.diff.hex = q.diff.text + 7;
     if (a->parts->open_layer(a->parts->user, i, &q, err) < 0)
         return -1;
-    int r = layer_store_add(data_dir, &a->b->limits, &q, a->b->progress, done, err);
+    int r = check_size(&q, err);
+    if (r == 0)
+        r = layer_reuse(a, &q.diff, done, err);
+    if (r == 0)
+        r = layer_store_add(a->b->data_dir, &a->b->limits, &q, a->b->progress, done, err);
     close(q.fd);
     if (r < 0 && err && err->kind == ERROR_LIMIT && q.bytes_left < a->b->limits.layer_bytes)
         error_wrap(err, "of the image's limit of %llu bytes %llu are left",
                    (unsigned long long)a->b->limits.image_bytes, (unsigned long long)q.bytes_left);
-    return r;
+    return r < 0 ? -1 : 0;
 }
 
 static int layer_take(struct assembly *a, size_t i, struct error *err)

@@ -14,16 +14,57 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool name_char(char c)
+static bool alnum(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           (c && strchr("._/:@-", c));
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Parts between slashes, colons and @: not empty, and none begins with '.' or '-' (so no "..", no option). */
-static bool part_start(char c)
+/* Letters, digits, '.', '_' and '-', beginning with a letter, a digit or '_': so no "..", no option. */
+static bool word_valid(const char *s, size_t len)
 {
-    return name_char(c) && !strchr("./:@-", c);
+    if (len == 0 || (!alnum(s[0]) && s[0] != '_'))
+        return false;
+    for (size_t i = 1; i < len; i++)
+        if (!alnum(s[i]) && s[i] != '.' && s[i] != '_' && s[i] != '-')
+            return false;
+    return true;
+}
+
+/* One part between slashes: a word, with ":port" in the first of several, with ":tag" in the last. */
+static bool part_valid(const char *s, size_t len, bool first, bool last)
+{
+    const char *colon = memchr(s, ':', len);
+    if (!colon)
+        return word_valid(s, len);
+    size_t left = (size_t)(colon - s), right = len - left - 1;
+    if (!word_valid(s, left))
+        return false;
+    if (last)
+        return right <= 128 && word_valid(colon + 1, right);
+    return first && right > 0 && right <= 5 && strspn(colon + 1, "0123456789") == right;
+}
+
+static bool digest_valid(const char *s)
+{
+    size_t digits = strlen(s) > 7 ? strspn(s + 7, "0123456789abcdef") : 0;
+    return (!strncmp(s, "sha256:", 7) && digits == 64 && !s[71]) ||
+           (!strncmp(s, "sha512:", 7) && digits == 128 && !s[135]);
+}
+
+static bool name_valid(const char *name)
+{
+    size_t len = strcspn(name, "@");
+    if (name[len] && !digest_valid(name + len + 1))
+        return false;
+    for (size_t at = 0;;) {
+        const char *slash = memchr(name + at, '/', len - at);
+        size_t n = slash ? (size_t)(slash - name) - at : len - at;
+        if (!part_valid(name + at, n, at == 0, !slash))
+            return false;
+        if (!slash)
+            return true;
+        at += n + 1;
+    }
 }
 
 int image_name_check(const char *name, const char *field, struct error *err)
@@ -33,20 +74,12 @@ int image_name_check(const char *name, const char *field, struct error *err)
         return error_field(err, field, "an image name must not be empty");
     if (len > 255)
         return error_field(err, field, "an image name has at most 255 bytes");
-    bool start = true;
-    for (size_t i = 0; i <= len; i++) {
-        char c = name[i];
-        bool bad = c ? !name_char(c) : start;
-        if (!bad && start)
-            bad = !part_start(c);
-        if (bad)
-            return error_field(
-                err, field,
-                "\"%.80s\" is no image name: expected [registry/]path[:tag][@digest] of letters, digits, "
-                "dots, dashes and underscores",
-                name);
-        start = c == '/' || c == ':' || c == '@';
-    }
+    if (!name_valid(name))
+        return error_field(err, field,
+                           "\"%.80s\" is no image name: expected [registry[:port]/]path[:tag][@digest] of "
+                           "letters, digits, dots, "
+                           "dashes and underscores",
+                           name);
     return 0;
 }
 

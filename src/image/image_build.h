@@ -88,6 +88,8 @@ int import_rootfs(const struct image_builder *b, int fd, const char *name,
  */
 enum archive_kind { ARCHIVE_ROOTFS, ARCHIVE_OCI, ARCHIVE_DOCKER };
 int archive_classify(int fd, const struct image_limits *l, enum archive_kind *ret, struct error *err);
+/* The name that a file of an archive has in that directory. UNTRUSTED INPUT. */
+int archive_flat_name(const char *name, char ret[LIMIT_NAME + 1], struct error *err);
 int archive_extract(int fd, int dir, const struct image_limits *l, struct progress *progress,
                     struct error *err);
 

@@ -102,49 +102,38 @@ static int scan_archive(int fd, const struct image_limits *l, struct progress *p
 
 /* ---- what is it? ---- */
 
-static bool hex_part(const char *s, size_t n)
-{
-    return strspn(s, "0123456789abcdef") >= n;
-}
-
-/* A name that only an image archive has; anything else makes the archive a root file system. */
-static bool image_file(const char *n)
-{
-    static const char *const exact[] = {
-        "",      "oci-layout",   "index.json",  "manifest.json", "repositories",
-        "blobs", "blobs/sha256", "blobs/sha512"};
-    static const char *const inner[] = {"", "/VERSION", "/json", "/layer.tar"};
-    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
-        if (!strcmp(n, exact[i]))
-            return true;
-    if ((!strncmp(n, "blobs/sha256/", 13) && hex_part(n + 13, 64) && !n[13 + 64]) ||
-        (!strncmp(n, "blobs/sha512/", 13) && hex_part(n + 13, 128) && !n[13 + 128]))
-        return true;
-    if (!hex_part(n, 64))
-        return false;
-    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
-        if (!strcmp(n + 64, inner[i]))
-            return true;
-    return !strcmp(n + 64, ".json") || !strcmp(n + 64, ".tar");
-}
-
 struct classify {
     struct entry_name name;
-    bool index, docker, other;
+    bool layout, index, docker, root;
 };
+
+/* The top directories of a root file system: one of them settles it, without reading the whole archive. */
+static bool is_root_directory(const char *path)
+{
+    static const char *const tops[] = {"bin",   "boot", "dev", "etc",  "home", "lib", "lib64",
+                                       "media", "mnt",  "opt", "proc", "root", "run", "sbin",
+                                       "srv",   "sys",  "tmp", "usr",  "var"};
+    size_t n = strcspn(path, "/");
+    for (size_t i = 0; i < sizeof tops / sizeof *tops; i++)
+        if (strlen(tops[i]) == n && !strncmp(path, tops[i], n))
+            return true;
+    return false;
+}
 
 static int classify_entry(void *user, struct archive *a, struct archive_entry *e, struct error *err)
 {
     struct classify *c = user;
     (void)a;
-    if (entry_name_parse(archive_entry_pathname(e), &c->name, NULL) < 0 || !image_file(c->name.path)) {
-        c->other = true; /* bad names are for the unpacker to name */
+    (void)err;
+    /* Bad names are for the unpacker to name. */
+    if (entry_name_parse(archive_entry_pathname(e), &c->name, NULL) < 0 || is_root_directory(c->name.path)) {
+        c->root = true;
         return 1;
     }
+    c->layout |= !strcmp(c->name.path, "oci-layout");
     c->index |= !strcmp(c->name.path, "index.json");
     c->docker |= !strcmp(c->name.path, "manifest.json");
-    (void)err;
-    return 0;
+    return c->layout && c->index;
 }
 
 int archive_classify(int fd, const struct image_limits *l, enum archive_kind *ret, struct error *err)
@@ -154,10 +143,10 @@ int archive_classify(int fd, const struct image_limits *l, enum archive_kind *re
         return error_oom(err);
     int r = scan_archive(fd, l, NULL, classify_entry, c, err);
     if (r == 0)
-        *ret = c->other    ? ARCHIVE_ROOTFS
-               : c->index  ? ARCHIVE_OCI
-               : c->docker ? ARCHIVE_DOCKER
-                           : ARCHIVE_ROOTFS;
+        *ret = c->root                 ? ARCHIVE_ROOTFS
+               : c->layout && c->index ? ARCHIVE_OCI
+               : c->docker             ? ARCHIVE_DOCKER
+                                       : ARCHIVE_ROOTFS;
     free(c);
     return r;
 }
@@ -165,65 +154,78 @@ int archive_classify(int fd, const struct image_limits *l, enum archive_kind *re
 /* ---- an image archive's files into a private directory ---- */
 
 struct extract {
-    struct entry_name name;
+    struct entry_name name, link;
     int dir;
     uint64_t left;
 };
 
-static void flatten(char *path)
+int archive_flat_name(const char *name, char ret[LIMIT_NAME + 1], struct error *err)
 {
-    for (; *path; path++)
-        if (*path == '/')
-            *path = '_';
+    struct entry_name *n = malloc(sizeof *n);
+    if (!n)
+        return error_oom(err);
+    int r = entry_name_parse(name, n, err);
+    if (r == 0 && (!*n->path || strlen(n->path) > LIMIT_NAME))
+        r = error_set(err, ERROR_INVALID, "\"%.80s\" is no name for a file of an image archive", name);
+    for (size_t i = 0; r == 0 && i <= strlen(n->path); i++)
+        ret[i] = n->path[i] == '/' ? '\1' : n->path[i];
+    free(n);
+    return r;
 }
 
-/* docker-archive has "<id>/layer.tar -> ../<other id>/layer.tar" for layers that are the same. */
-static int extract_link(struct extract *x, const char *target, struct error *err)
+/* docker-archive has "<id>/layer.tar -> ../<other>" for layers that are the same. The link leads to a name in
+ * our private directory, in which there are no directories. */
+static int extract_link(struct extract *x, const char *flat, const char *target, struct error *err)
 {
-    if (!target || strncmp(target, "../", 3) != 0 || !image_file(target + 3) || !hex_part(target + 3, 64))
+    char to[LIMIT_NAME + 1];
+    if (!target || strncmp(target, "../", 3) != 0 || archive_flat_name(target + 3, to, NULL) < 0)
         return error_set(err, ERROR_DENIED, "link \"%.100s\" in the archive leads elsewhere", x->name.path);
-    char to[OCI_LAYER_PATH_MAX];
-    snprintf(to, sizeof to, "%s", target + 3);
-    flatten(to);
-    flatten(x->name.path);
-    unlinkat(x->dir, x->name.path, 0);
-    return symlinkat(to, x->dir, x->name.path) < 0 ? error_system(err, errno, "cannot write %s", x->name.path)
-                                                   : 0;
+    unlinkat(x->dir, flat, 0);
+    return symlinkat(to, x->dir, flat) < 0 ? error_system(err, errno, "cannot write %s", x->name.path) : 0;
+}
+
+static int extract_file(struct extract *x, const char *flat, struct archive *a, struct archive_entry *e,
+                        struct error *err)
+{
+    const void *data;
+    size_t len;
+    la_int64_t offset, size = archive_entry_size(e);
+    if (size < 0 || (uint64_t)size > x->left)
+        return error_set(err, ERROR_LIMIT, "the archive's files are larger than the limit for images");
+    x->left -= (uint64_t)size;
+    unlinkat(x->dir, flat, 0);
+    cleanup_close int fd = openat(x->dir, flat, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return error_system(err, errno, "cannot write %s", x->name.path);
+    int r;
+    while ((r = archive_read_data_block(a, &data, &len, &offset)) == ARCHIVE_OK) {
+        if (offset < 0 || offset > size || (la_int64_t)len > size - offset)
+            return error_set(err, ERROR_CORRUPT, "\"%.100s\" in the archive has data outside its size",
+                             x->name.path);
+        ssize_t n = pwrite(fd, data, len, offset);
+        if (n != (ssize_t)len)
+            return error_system(err, n < 0 ? errno : ENOSPC, "cannot write %s", x->name.path);
+    }
+    if (r != ARCHIVE_EOF)
+        return error_set(err, ERROR_CORRUPT, "the archive is cut off in %s", x->name.path);
+    return 0;
 }
 
 static int extract_entry(void *user, struct archive *a, struct archive_entry *e, struct error *err)
 {
     struct extract *x = user;
-    const void *data;
-    size_t len;
-    la_int64_t offset, size = archive_entry_size(e);
+    char flat[LIMIT_NAME + 1];
     if (entry_name_parse(archive_entry_pathname(e), &x->name, err) < 0)
         return -1;
     if (archive_entry_filetype(e) == AE_IFDIR || !*x->name.path)
         return 0;
-    if (!image_file(x->name.path))
-        return error_set(err, ERROR_CORRUPT, "\"%.100s\" does not belong into an image archive",
-                         x->name.path);
+    if (archive_flat_name(x->name.path, flat, err) < 0)
+        return -1;
     if (archive_entry_filetype(e) == AE_IFLNK)
-        return extract_link(x, archive_entry_symlink(e), err);
+        return extract_link(x, flat, archive_entry_symlink(e), err);
     if (archive_entry_filetype(e) != AE_IFREG || archive_entry_hardlink(e))
         return error_set(err, ERROR_CORRUPT, "\"%.100s\" in the archive is not a regular file", x->name.path);
-    if (size < 0 || (uint64_t)size > x->left)
-        return error_set(err, ERROR_LIMIT, "the archive's files are larger than the limit for images");
-    x->left -= (uint64_t)size;
-    flatten(x->name.path);
-    unlinkat(x->dir, x->name.path, 0);
-    cleanup_close int fd =
-        openat(x->dir, x->name.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return error_system(err, errno, "cannot write %s", x->name.path);
-    int r;
-    while ((r = archive_read_data_block(a, &data, &len, &offset)) == ARCHIVE_OK)
-        if (offset > size || (la_int64_t)len > size - offset || pwrite(fd, data, len, offset) != (ssize_t)len)
-            return error_system(err, errno ? errno : EIO, "cannot write %s", x->name.path);
-    if (r != ARCHIVE_EOF)
-        return error_set(err, ERROR_CORRUPT, "the archive is cut off in %s", x->name.path);
-    return 0;
+    return extract_file(x, flat, a, e, err);
 }
 
 int archive_extract(int fd, int dir, const struct image_limits *l, struct progress *progress,

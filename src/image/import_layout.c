@@ -18,16 +18,12 @@
 /* Opens a regular file of the archive; nothing outside its directory is reached. */
 static int blob_open(const struct blob_dir *d, const char *name, struct error *err)
 {
-    char flat[OCI_LAYER_PATH_MAX];
-    if (strlen(name) >= sizeof flat)
-        return error_set(err, ERROR_INVALID, "the name \"%.40s...\" is too long", name);
-    snprintf(flat, sizeof flat, "%s", name);
-    for (char *p = flat; d->flat && *p; p++)
-        if (*p == '/')
-            *p = '_';
+    char flat[LIMIT_NAME + 1];
+    if (d->flat && archive_flat_name(name, flat, err) < 0)
+        return -1;
     struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    cleanup_close int fd = (int)syscall(SYS_openat2, d->fd, flat, &how, sizeof how);
+    cleanup_close int fd = (int)syscall(SYS_openat2, d->fd, d->flat ? flat : name, &how, sizeof how);
     struct stat st;
     if (fd < 0 && errno == ENOENT)
         return error_set(err, ERROR_CORRUPT, "\"%.150s\" is missing", name);

@@ -137,8 +137,11 @@ static int unpack_stream(int root, const int *lowers, const struct image_limits 
                                             .any_filter = q->any_filter,
                                             .progress = progress ? on_bytes : NULL,
                                             .user = progress};
-    const struct unpack_options uo = {
-        .limits = &l, .lowers = lowers, .lower_count = q->below_count, .snapshot = q->snapshot};
+    const struct unpack_options uo = {.limits = &l,
+                                      .lowers = lowers,
+                                      .lower_count = q->below_count,
+                                      .snapshot = q->snapshot,
+                                      .whole = q->any_filter};
     struct layer_stream *stream;
     if (layer_stream_open(q->fd, &so, &stream, err) < 0)
         return -1;

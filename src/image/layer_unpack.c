@@ -432,7 +432,7 @@ static int unpack_all(struct unpacker *u, struct error *err)
     for (;;) {
         int r = archive_read_next_header(u->archive, &e);
         if (r == ARCHIVE_EOF)
-            return 0;
+            break;
         if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
             return archive_failed(u, err);
         if (++u->r->entries > u->o->limits->layer_entries)
@@ -441,6 +441,11 @@ static int unpack_all(struct unpacker *u, struct error *err)
         if (unpack_entry(u, e, err) < 0)
             return -1;
     }
+    if (u->o->whole && u->r->entries == 0)
+        return error_set(err, ERROR_CORRUPT, "the archive is empty");
+    if (u->o->whole && !u->source.ended)
+        return error_set(err, ERROR_CORRUPT, "the archive is cut off: it has no mark of the end");
+    return 0;
 }
 
 int layer_unpack(int root, struct byte_source *source, const struct unpack_options *o,

@@ -33,6 +33,7 @@ struct unpack_options {
     const struct image_limits *limits;
     const int *lowers; /* roots of the layers below, topmost first */
     size_t lower_count;
+    bool whole;    /* nothing else vouches for the tar: it must have entries and its mark of the end */
     bool snapshot; /* user.overlay.* attributes are the container's own and are kept (escaped, so that
                       overlayfs ignores them) */
 };

@@ -81,7 +81,8 @@ static int take_header(struct tar_names *t)
     static const uint8_t zeros[BLOCK];
     uint8_t type = t->block[156];
     uint64_t size = field_number(t->block + 124, 12);
-    bool sound = memcmp(t->block, zeros, BLOCK) != 0 && field_number(t->block + 148, 8) == checksum(t->block);
+    t->ended = memcmp(t->block, zeros, BLOCK) == 0;
+    bool sound = !t->ended && field_number(t->block + 148, 8) == checksum(t->block);
     if (!sound) {
         t->state = ASIDE;
         return emit_block(t);

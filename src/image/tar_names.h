@@ -22,6 +22,7 @@ struct tar_names {
     uint64_t data_left; /* of the entry's data, with padding */
     uint64_t pax_size;  /* size of the next entry by its pax header */
     bool has_pax_size, has_link;
+    bool ended; /* the mark of the end was there */
     uint8_t block[512];
     size_t have;
     struct buf pax, out;

@@ -20,6 +20,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#define HEX "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
 static struct progress quiet;
 static struct image_builder builder;
 static char data_dir[256];
@@ -78,11 +80,14 @@ static struct built_image import_text(const char *name, const char *text)
 
 static void names(void **state)
 {
-    static const char *const good[] = {"a",         "debian:12",   "localhost:5000/x/y:t",
-                                       "A_b-c.d/e", "x@sha256:00", "a:b@sha256:00"};
-    static const char *const bad[] = {"",     "/",   "a/",  "/a", "a//b", "../a", "a/../b",
-                                      "a/.",  "-a",  "a:",  "a@", ":a",   "a b",  "a\n",
-                                      "a%2f", "a+b", "a=b", ".a", "a/.b", "a/-b", "\xc3\xa4"};
+    static const char *const good[] = {"a",         "debian:12",     "localhost:5000/x/y:t",
+                                       "A_b-c.d/e", "x@sha256:" HEX, "r.io:443/a:b@sha256:" HEX};
+    static const char *const bad[] = {
+        "",        "/",         "a/",          "/a",          "a//b",    "../a",       "a/../b",
+        "a/.",     "-a",        "a:",          "a@",          ":a",      "a b",        "a\n",
+        "a%2f",    "a+b",       "a=b",         ".a",          "a/.b",    "a/-b",       "a:b:c",
+        "a:b/c",   "a:1/b:2:3", "a@sha256:zz", "a@sha256:00", "a/b:1/c", "a:123456/b", "a@b@c",
+        "\xc3\xa4"};
     char full[256], file[256], back[256], long_name[400];
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         assert_int_equal(image_name_canonical(good[i], "image", full, NULL), 0);
@@ -231,7 +236,7 @@ static void listing_and_removing(void **state)
     image_free(i);
 }
 
-static const char hex[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+static const char hex[] = HEX;
 
 static void put_file(const char *name, const char *text)
 {
