@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -90,6 +91,34 @@ static int map_single(uid_t uid, gid_t gid, struct error *err)
     return 0;
 }
 
+/* What containers use of the things that the kernel counts per user is this user's own share, so half of it
+ * stays for his other programs. A limit on signals and timers holds for the user namespaces made after it. */
+static void halve_signals(void)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_SIGPENDING, &l) == 0 && l.rlim_cur != RLIM_INFINITY) {
+        l.rlim_cur /= 2;
+        setrlimit(RLIMIT_SIGPENDING, &l);
+    }
+}
+
+/* Inside the new namespace: its limits are its own, the machine's are known from elsewhere. */
+static void halve_watches(void)
+{
+    static const char *const names[][2] = {
+        {"/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances"},
+        {"/proc/sys/fs/inotify/max_user_watches", "/proc/sys/user/max_inotify_watches"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        cleanup_file FILE *f = fopen(names[i][0], "re");
+        unsigned long most;
+        char text[24];
+        if (!f || fscanf(f, "%lu", &most) != 1)
+            continue; /* a kernel without inotify */
+        snprintf(text, sizeof text, "%lu", most / 2);
+        file_put(AT_FDCWD, names[i][1], text);
+    }
+}
+
 int idmap_enter_rootless(struct idmap *m, struct error *err)
 {
     uid_t uid = geteuid();
@@ -104,6 +133,7 @@ int idmap_enter_rootless(struct idmap *m, struct error *err)
     if (subid_find("/etc/subuid", name, uid, &u) && subid_find("/etc/subgid", name, uid, &g) &&
         (access("/usr/bin/newuidmap", X_OK) == 0))
         mapper = fork_mapper(uid, gid, &u, &g, &go);
+    halve_signals();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
         int saved = errno;
         if (mapper > 0) {
@@ -129,6 +159,7 @@ int idmap_enter_rootless(struct idmap *m, struct error *err)
         return -1;
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return error_system(err, errno, "cannot become root of the user namespace");
+    halve_watches();
     return 0;
 }
 

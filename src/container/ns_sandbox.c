@@ -66,8 +66,10 @@ static int spawn_agent(struct sandbox *s, struct error *err)
         return error_system(err, errno, "cannot create the link");
     for (int i = 0; i < 2; i++)
         setsockopt(sv[i], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
-    struct ns_spawn spawn = {
-        .agent_memfd = s->engine->agent_memfd, .null_fd = s->engine->null_fd, .link_fd = sv[1]};
+    struct ns_spawn spawn = {.agent_memfd = s->engine->agent_memfd,
+                             .null_fd = s->engine->null_fd,
+                             .link_fd = sv[1],
+                             .owner = s->id_base};
     int r = ns_spawn(&spawn, &s->pid, &s->pidfd, err);
     close(sv[1]);
     if (r < 0) {

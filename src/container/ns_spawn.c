@@ -77,6 +77,15 @@ fail:
     _exit(127);
 }
 
+/* What the kernel counts per user (inotify instances and watches, timers, queued signals, message queues) it
+ * also charges to whoever made the user namespace. That must be an id of the container: root of the host
+ * would find its own share used up. By raw system call: only this thread changes. The saved id stays 0, the
+ * way back. */
+static int become(uid_t uid)
+{
+    return (int)syscall(SYS_setresuid, uid, uid, (uid_t)-1);
+}
+
 int ns_spawn(const struct ns_spawn *s, pid_t *ret_pid, int *ret_pidfd, struct error *err)
 {
     const int flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD | CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID |
@@ -90,8 +99,11 @@ int ns_spawn(const struct ns_spawn *s, pid_t *ret_pid, int *ret_pidfd, struct er
     /* No handler of ours may run in the child on our memory. */
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &old);
-    pid_t pid = clone(child_main, stack + CHILD_STACK, flags, &c, &pidfd);
+    pid_t pid =
+        s->owner && become(s->owner) < 0 ? -1 : clone(child_main, stack + CHILD_STACK, flags, &c, &pidfd);
     int saved = errno;
+    if (s->owner && become(0) < 0)
+        abort(); /* cannot happen: 0 is our saved id; and nothing may go on under a container's id */
     sigprocmask(SIG_SETMASK, &old, NULL);
     if (pid < 0)
         return error_system(err, saved, "cannot create namespaces");
@@ -154,9 +166,9 @@ int ns_seal_program(const char *path, int *ret_fd, struct error *err)
             return error_system(err, n < 0 ? errno : EIO, "cannot copy the container agent");
         left -= n;
     }
-    /* For its owner alone, who is us: where a container has ids of its own, nobody in it can run or read this
+    /* For our user and group alone: where a container has ids of its own, nobody in it can run or read this
      * file, not even through "#!/proc/self/exe" in a script that the agent executes. */
-    if (fchmod(fd, 0500) < 0 ||
+    if (fchmod(fd, 0550) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
         return error_system(err, errno, "cannot seal the container agent");
     *ret_fd = steal_fd(&fd);

@@ -11,6 +11,7 @@ struct ns_spawn {
     int agent_memfd; /* sealed image of cloister-init */
     int null_fd;     /* becomes descriptors 0, 1 and 2 */
     int link_fd;     /* the guest's end; becomes AGENT_LINK_FD */
+    uid_t owner;     /* whose the user namespace is; 0: the caller's own */
 };
 
 /* The agent runs when this returns, unmapped: write its id maps next (idmap_write). */
