@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 
-from harness import check, equal, one_of, all_equal, main, test, processes, Failed
+from harness import KEPT, Failed, check, equal, one_of, all_equal, main, test, processes
 from oci import image, box_image, Entry, PROC_MAGIC, SYSFS_MAGIC, TMPFS_MAGIC
 
 REFUSED_FILE = ('EROFS', 'EACCES', 'EPERM', 'ENOENT')
@@ -289,9 +289,6 @@ R["flags"] = os.statvfs("/usr").f_flag
         one_of(r[p], [['65534'] * 4], f'uids of {p}')
     check(r['flags'] & os.ST_NOSUID, '/usr is mounted without nosuid')
     check(r['flags'] & os.ST_RDONLY, '/usr is mounted writable')
-
-
-KEPT = sum(1 << c for c in (0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31))
 
 
 @test('A14 ambient and inheritable capabilities of the launcher: gone inside, main process and exec alike; twin: root\'s kept set')

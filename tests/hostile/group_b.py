@@ -219,7 +219,7 @@ for p in ("/tmp/x", "/root/x", "/workspace/x", "/dev/shm/x", "/run/x", "/var/tmp
     flags = r.pop('flags')
     all_equal({k: v for k, v in r.items() if k.startswith(('remount', 'setattr'))}, 'EPERM', 'remount')
     all_equal({k: v for k, v in r.items() if k.startswith('write') or k in ('rename', 'unlink', 'chmod')},
-              ('EROFS', 'EACCES', 'EPERM', 'ENOENT'), 'writing')
+              ('EROFS', 'EACCES', 'EPERM', 'ENOENT', 'ETXTBSY'), 'writing')
     all_equal({k: v for k, v in r.items() if k.startswith('twin')}, 'ok', 'twin')
     for where, wanted in {'/': ('nosuid', 'nodev'), '/usr': ('ro', 'nosuid', 'nodev'), '/proc': ('nosuid', 'nodev', 'noexec'),
                           '/proc/sys': ('ro', 'nosuid', 'nodev', 'noexec'), '/sys': ('ro', 'nosuid', 'nodev', 'noexec'),

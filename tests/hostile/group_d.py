@@ -8,7 +8,7 @@ import subprocess
 
 from harness import check, equal, one_of, main, test
 from oci import (Entry, Layer, RawLayer, box_image, digest, docker_archive, gzip_zeros, header, image, layout, padded, payload,
-                 save, skeleton, sparse, tar, try_import)
+                 save, skeleton, sparse, tar, try_import, up)
 
 
 def stored(w):
@@ -75,10 +75,6 @@ def find(w, name, top='/'):
 
 def one_layer(entries, **how):
     return layout([Layer(skeleton() + entries)], **how)
-
-
-def up(path):
-    return '../' * 12 + path.lstrip('/')
 
 
 @test('D1 names with "..", in the middle and at the end: refused or inside the root, nothing on the host; twin: dots that are no parts')

@@ -32,6 +32,10 @@ PRELUDE = open(os.path.join(HERE, 'payloads', 'prelude.py')).read()
 PYTHON = '/usr/bin/python3'
 libc = ctypes.CDLL(None, use_errno=True)
 
+# Capabilities that root of a container has: CHOWN, DAC_OVERRIDE, FOWNER, FSETID, KILL, SETGID, SETUID, SETPCAP,
+# NET_BIND_SERVICE, SYS_CHROOT, SETFCAP.
+KEPT = sum(1 << c for c in (0, 1, 3, 4, 5, 6, 7, 8, 10, 18, 31))
+
 
 class Failed(Exception):
     """A check did not hold."""
@@ -235,6 +239,7 @@ class World:
         self.allowed = set()  # processes that may be there between tests
         self.allowed_engines = set()
         self.cleanups = []
+        self.after = []  # further checks after each test
         atexit.register(self.close)
         for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(s, lambda *_: sys.exit(1))
@@ -503,7 +508,8 @@ os._exit(0)
         tmp = os.path.join(self.data, 'tmp')
         if os.path.isdir(tmp) and os.listdir(tmp):
             found.append(f'temporary files of the image store: {os.listdir(tmp)}')
-        groups = [g for g in self.cgroup.children() if not any(os.path.basename(g).startswith(e) for e in self.allowed_engines)]
+        groups = [g for g in self.cgroup.children()
+                  if not any(os.path.basename(g).startswith(e) for e in self.allowed_engines)]
         if groups:
             found.append(f'cgroups: {groups}')
         mounts = [l.split()[4] for l in open('/proc/self/mountinfo') if self.base in l]
@@ -587,7 +593,7 @@ def main(setup=None, teardown=None):
 
 def attempt_test(world, f, leftovers):
     trouble = []
-    for step in (lambda: f(world), world.check_canaries, *([world.check_leftovers] if leftovers else [])):
+    for step in (lambda: f(world), world.check_canaries, *world.after, *([world.check_leftovers] if leftovers else [])):
         try:
             step()
         except Failed as e:

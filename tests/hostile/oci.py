@@ -18,6 +18,11 @@ def to_bytes(text):
     return text if isinstance(text, bytes) else text.encode('utf-8', 'surrogateescape')
 
 
+def up(path):
+    """The path, by more ".." than any root has levels."""
+    return '../' * 12 + path.lstrip('/')
+
+
 class Entry:
     """One member. `name` and `target` go in as they are; with `long` in pax records instead of the header."""
 
