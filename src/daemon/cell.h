@@ -51,6 +51,7 @@ struct cell {
 
     /* The present or last run; empty before the first. */
     char id[33], snapshot[33];
+    char grade[192]; /* the isolation in force then */
     char *image, *image_id, *cwd, *user;
     char **entrypoint, **env; /* effective; env only while running */
     json_t *labels;

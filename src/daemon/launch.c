@@ -267,6 +267,7 @@ static int go(struct launch *l, struct error *err)
     if (r < 0)
         return -1;
     snprintf(c->id, sizeof c->id, "%s", container_id(c->container));
+    snprintf(c->grade, sizeof c->grade, "%s", engine_grade(c->daemon->engine)->text);
     c->started_ms = clock_wall_ms();
     c->timed = false;
     if (l->request.snapshot)

@@ -83,7 +83,7 @@ void record_container(struct buf *b, struct cell *c, bool usage)
     put_json(b, "env", json_object_get(c->spec, "env"));
     put_json(b, "labels", c->labels);
     put_limits(b, &c->limits);
-    json_put_str(b, "grade", engine_grade(c->daemon->engine)->text);
+    json_put_str(b, "grade", c->grade);
     json_put_i64(b, "createdAt", c->created_ms);
     json_put_i64(b, "startedAt", c->started_ms);
     if (c->limits.wall_ms)

@@ -29,7 +29,8 @@ static const char *const schema[SCHEMA_VERSION] = {
     " memory_bytes INTEGER, cpu_milli INTEGER, disk_bytes INTEGER, pids INTEGER, open_files INTEGER, wall_ms "
     "INTEGER,"
     " created_ms INTEGER NOT NULL, started_ms INTEGER, stopped_ms INTEGER, inactivity_ms INTEGER NOT NULL,"
-    " stop_reason TEXT, stop_by_itself INTEGER, stop_code INTEGER, stop_signal INTEGER, stop_detail TEXT"
+    " stop_reason TEXT, stop_by_itself INTEGER, stop_code INTEGER, stop_signal INTEGER, stop_detail TEXT, "
+    "grade TEXT"
     ") WITHOUT ROWID, STRICT;",
 };
 
@@ -38,7 +39,7 @@ static const char *const schema[SCHEMA_VERSION] = {
     "cpu_milli, "                                                                                            \
     "disk_bytes, pids, open_files, wall_ms, created_ms, started_ms, stopped_ms, inactivity_ms, "             \
     "stop_reason, "                                                                                          \
-    "stop_by_itself, stop_code, stop_signal, stop_detail"
+    "stop_by_itself, stop_code, stop_signal, stop_detail, grade"
 
 static int sql_error(struct state *s, const char *what, struct error *err)
 {
@@ -105,7 +106,7 @@ static void on_prepare_closed(uv_handle_t *h)
 int state_open(struct state **ret, const char *path, uv_loop_t *loop, struct error *err)
 {
     static const char put[] = "INSERT OR REPLACE INTO containers (" COLUMNS
-                              ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
+                              ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)";
     struct state *s = calloc(1, sizeof *s);
     if (!s)
         return error_oom(err);
@@ -191,6 +192,7 @@ static void bind_cell(sqlite3_stmt *q, const struct cell *c)
     sqlite3_bind_int(q, 23, c->stop.code);
     sqlite3_bind_int(q, 24, c->stop.signal);
     sqlite3_bind_text(q, 25, c->stop.detail, -1, SQLITE_STATIC);
+    sqlite3_bind_text(q, 26, c->grade, -1, SQLITE_STATIC);
 }
 
 static void run(struct state *s, sqlite3_stmt *q, const char *name)
@@ -291,6 +293,7 @@ static struct cell *load_cell(sqlite3_stmt *q, struct daemon *d)
     c->stop.code = sqlite3_column_int(q, 22);
     c->stop.signal = sqlite3_column_int(q, 23);
     snprintf(c->stop.detail, sizeof c->stop.detail, "%s", text_at(q, 24));
+    snprintf(c->grade, sizeof c->grade, "%s", text_at(q, 25));
     c->ran = true;
     return c;
 }

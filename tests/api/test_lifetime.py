@@ -264,6 +264,7 @@ class Restart(unittest.TestCase):
         self.assertEqual(listing["alive"]["stop"]["reason"], "daemon restart")
         self.assertEqual((listing["alive"]["labels"], listing["alive"]["env"]), ({"a": "b"}, {"E": "1"}))
         self.assertEqual(listing["alive"]["inactivityTimeout"], 123456)
+        self.assertEqual(listing["alive"]["grade"], d.get("/v1/version")["grade"])
         self.assertEqual(listing["done"]["stop"], {"reason": "exit", "exitCode": 9})
         self.assertError410(d.get("/v1/containers/alive/monitor"))
         self.assertEqual(d.post("/v1/containers/alive/start").status, 200)
