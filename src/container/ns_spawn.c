@@ -99,11 +99,16 @@ int ns_spawn(const struct ns_spawn *s, pid_t *ret_pid, int *ret_pidfd, struct er
     /* No handler of ours may run in the child on our memory. */
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &old);
-    pid_t pid =
-        s->owner && become(s->owner) < 0 ? -1 : clone(child_main, stack + CHILD_STACK, flags, &c, &pidfd);
+    pid_t pid = -1;
+    if (s->owner && become(s->owner) == 0) {
+        pid = clone(child_main, stack + CHILD_STACK, flags, &c, &pidfd);
+        if (become(0) < 0)
+            abort(); /* cannot happen: 0 is our saved id; and nothing may go on under a container's id */
+    }
+    /* As root where only root may make user namespaces: then the counts are root's, as they must be. */
+    if (pid < 0)
+        pid = clone(child_main, stack + CHILD_STACK, flags, &c, &pidfd);
     int saved = errno;
-    if (s->owner && become(0) < 0)
-        abort(); /* cannot happen: 0 is our saved id; and nothing may go on under a container's id */
     sigprocmask(SIG_SETMASK, &old, NULL);
     if (pid < 0)
         return error_system(err, saved, "cannot create namespaces");
