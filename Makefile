@@ -14,7 +14,7 @@ all: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja:
 	tools/install-deps build
-	meson setup $(BUILD) --prefix=$(PREFIX) --buildtype=debugoptimized >/dev/null
+	meson setup $(BUILD) --prefix=$(PREFIX) --buildtype=debugoptimized -Dtests=false >/dev/null
 
 $(ASAN)/build.ninja:
 	meson setup $(ASAN) --buildtype=debug -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 >/dev/null
