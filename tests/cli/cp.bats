@@ -89,6 +89,9 @@ setup() { cli_setup; }
     cloister files stat box /f/g/h | grep -q '^-rw-r-----  *0:0  *11 '
     cloister files stat --json box /f/g/h | python3 -c 'import json,sys; assert json.load(sys.stdin)["size"] == 11'
     cloister files mkdir -p box /f/x/y
+    cloister files mkdir --mode 0711 box /f/mode
+    cloister files stat box /f/mode | grep -q '^drwx--x--x'
+    cloister files rm -r box /f/mode
     cloister files mv box /f/g/h /f/x/y/z
     [ "$(cloister files ls -R box /f | sort | tr '\n' ' ')" = "g x x/y x/y/z " ]
     run -125 cloister files rm box /f

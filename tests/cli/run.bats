@@ -99,7 +99,7 @@ END
     for pair in TERM:9 INT:10 HUP:11 QUIT:12 USR1:13 USR2:14; do
         signal=${pair%:*} code=${pair#*:}
         rm -f ready
-        # A background job of a script ignores INT and QUIT; a fresh session does not.
+        # A background job of a script ignores INT and QUIT; with their default action back it does not.
         timeout 20 setsid env --default-signal "$CLOISTER" run -- \
             sh -c "trap 'exit $code' $signal; echo ready; while :; do sleep 0.05; done" >ready &
         for _ in $(seq 100); do [ -s ready ] && break; sleep 0.05; done

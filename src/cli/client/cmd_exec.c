@@ -1,7 +1,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/client/attach.h"
 #include "cli/client/client.h"
-#include "cli/client/session.h"
 #include "cli/environment.h"
 #include "cli/limit_options.h"
 #include "cli/outcome.h"
@@ -66,7 +66,7 @@ static json_t *exec_body(const struct options *o, struct error *err)
 }
 
 /* The command's code, or why it has none. */
-static int code_of(const struct options *o, const struct session_result *r, struct error *err)
+static int code_of(const struct options *o, const struct attach_result *r, struct error *err)
 {
     const char *reason = json_text_of(r->exit, "reason", ""), *detail = json_text_of(r->exit, "detail", "");
     if (r->output_refused)
@@ -89,7 +89,7 @@ static int code_of(const struct options *o, const struct session_result *r, stru
     return EXIT_OWN_FAILURE;
 }
 
-static int print_result(const struct session_result *r, int code, uint64_t started_ns)
+static int print_result(const struct attach_result *r, int code, uint64_t started_ns)
 {
     json_t *j = json_pack("{s:i, s:s}", "exitCode", code, "reason", json_text_of(r->exit, "reason", "exit"));
     json_t *signal = json_object_get(r->exit, "signal");
@@ -103,7 +103,7 @@ static int print_result(const struct session_result *r, int code, uint64_t start
 
 static int attached(struct http *h, const struct options *o, const char *id, struct error *err)
 {
-    struct session_config config = {
+    struct attach_config config = {
         .http = h,
         .container = options_operand(o, 0),
         .exec = id,
@@ -111,14 +111,14 @@ static int attached(struct http *h, const struct options *o, const char *id, str
         .tty = options_given(o, "tty"),
         .capture = options_given(o, "json"),
     };
-    struct session_result result;
+    struct attach_result result;
     uint64_t started = clock_monotonic_ns();
     int code = EXIT_OWN_FAILURE;
-    if (session_run(&config, &result, err) == 0)
+    if (attach_run(&config, &result, err) == 0)
         code = code_of(o, &result, err);
     if (err->kind == ERROR_NONE && config.capture && print_result(&result, code, started) < 0)
         code = EXIT_OWN_FAILURE;
-    session_result_free(&result);
+    attach_result_free(&result);
     return code;
 }
 

@@ -1,4 +1,4 @@
-#include "cli/client/session.h"
+#include "cli/client/attach.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -21,9 +21,9 @@ struct sink {
     uint64_t broken_ns; /* when our reader went away; 0: it did not */
 };
 
-struct session {
-    const struct session_config *config;
-    struct session_result *result;
+struct attach {
+    const struct attach_config *config;
+    struct attach_result *result;
     CURLM *multi;
     CURL *output, *input;
     struct frames frames;
@@ -39,7 +39,7 @@ struct session {
 
 /* ---- small calls beside the streams ---- */
 
-static void post(struct session *s, const char *verb, json_t *body)
+static void post(struct attach *s, const char *verb, json_t *body)
 {
     char fmt[64];
     snprintf(fmt, sizeof fmt, "/v1/containers/%%s/exec/%%s/%s", verb);
@@ -49,12 +49,12 @@ static void post(struct session *s, const char *verb, json_t *body)
     json_decref(body);
 }
 
-static void send_signal(struct session *s, int signal)
+static void send_signal(struct attach *s, int signal)
 {
     post(s, "kill", json_pack("{s:i}", "signal", signal));
 }
 
-static void send_size(struct session *s)
+static void send_size(struct attach *s)
 {
     uint16_t cols, rows;
     tty_size(&cols, &rows);
@@ -70,7 +70,7 @@ static bool idle(const struct sink *k)
 
 /* As in `run`: nobody reads this stream, so the command gets SIGPIPE; when it goes on regardless, it is
  * killed. */
-static void broken(struct session *s, struct sink *k)
+static void broken(struct attach *s, struct sink *k)
 {
     k->broken_ns = clock_monotonic_ns();
     buf_clear(&k->pending);
@@ -78,7 +78,7 @@ static void broken(struct session *s, struct sink *k)
     send_signal(s, SIGPIPE);
 }
 
-static void flush(struct session *s, struct sink *k)
+static void flush(struct attach *s, struct sink *k)
 {
     while (!idle(k)) {
         ssize_t n = stream_write(&k->stream, k->pending.data + k->off, k->pending.len - k->off);
@@ -94,16 +94,16 @@ static void flush(struct session *s, struct sink *k)
     k->off = 0;
 }
 
-static int capture(struct session *s, int fd, const uint8_t *data, size_t len)
+static int capture(struct attach *s, int fd, const uint8_t *data, size_t len)
 {
     struct buf *b = &s->result->captured[fd - 1];
-    size_t room = SESSION_CAPTURE_MAX - b->len;
+    size_t room = ATTACH_CAPTURE_MAX - b->len;
     return buf_append(b, data, len < room ? len : room);
 }
 
 static int on_output(void *user, int fd, const uint8_t *data, size_t len, struct error *err)
 {
-    struct session *s = user;
+    struct attach *s = user;
     struct sink *k = &s->sinks[fd - 1];
     s->result->bytes[fd - 1] += len;
     if (s->config->capture)
@@ -123,7 +123,7 @@ static int on_output(void *user, int fd, const uint8_t *data, size_t len, struct
 
 static int on_event(void *user, const char *json, size_t len, struct error *err)
 {
-    struct session *s = user;
+    struct attach *s = user;
     json_t *e = json_loadb(json, len, 0, NULL);
     const char *event = json_string_value(json_object_get(e, "event"));
     if (event && strcmp(event, "exit") == 0 && !s->result->exit)
@@ -134,7 +134,7 @@ static int on_event(void *user, const char *json, size_t len, struct error *err)
 
 static size_t on_body(char *data, size_t size, size_t n, void *user)
 {
-    struct session *s = user;
+    struct attach *s = user;
     long status = 0;
     curl_easy_getinfo(s->output, CURLINFO_RESPONSE_CODE, &status);
     if (status >= 300)
@@ -154,7 +154,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *user)
 
 static size_t on_stdin(char *to, size_t size, size_t n, void *user)
 {
-    struct session *s = user;
+    struct attach *s = user;
     ssize_t got = stream_read(&s->in, to, size * n);
     if (got >= 0)
         return (size_t)got;
@@ -171,7 +171,7 @@ static size_t discard(char *data, size_t size, size_t n, void *user)
 
 /* ---- setting up ---- */
 
-static int attach_output(struct session *s, struct error *err)
+static int attach_output(struct attach *s, struct error *err)
 {
     cleanup_free char *url =
         url_make("/v1/containers/%s/exec/%s/output", s->config->container, s->config->exec);
@@ -185,7 +185,7 @@ static int attach_output(struct session *s, struct error *err)
     return curl_multi_add_handle(s->multi, s->output) ? error_oom(err) : 0;
 }
 
-static int attach_input(struct session *s, struct error *err)
+static int attach_input(struct attach *s, struct error *err)
 {
     if (!s->config->in)
         return 0;
@@ -202,7 +202,7 @@ static int attach_input(struct session *s, struct error *err)
     return curl_multi_add_handle(s->multi, s->input) ? error_oom(err) : 0;
 }
 
-static int catch_signals(struct session *s, struct error *err)
+static int catch_signals(struct attach *s, struct error *err)
 {
     static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
     sigset_t set;
@@ -215,7 +215,7 @@ static int catch_signals(struct session *s, struct error *err)
     return s->signals < 0 ? error_system(err, errno, "cannot catch signals") : 0;
 }
 
-static int begin(struct session *s, struct error *err)
+static int begin(struct attach *s, struct error *err)
 {
     s->multi = curl_multi_init();
     if (!s->multi)
@@ -223,7 +223,7 @@ static int begin(struct session *s, struct error *err)
     for (int i = 0; i < 2; i++) {
         stream_open(&s->sinks[i].stream, i + 1);
         buf_init(&s->sinks[i].pending, 0);
-        buf_init(&s->result->captured[i], SESSION_CAPTURE_MAX);
+        buf_init(&s->result->captured[i], ATTACH_CAPTURE_MAX);
     }
     stream_open(&s->in, 0);
     buf_init(&s->refusal, 64 << 10);
@@ -238,7 +238,7 @@ static int begin(struct session *s, struct error *err)
     return 0;
 }
 
-static void end(struct session *s)
+static void end(struct attach *s)
 {
     tty_restore();
     CURL *handles[] = {s->output, s->input};
@@ -264,7 +264,7 @@ static void end(struct session *s)
 
 /* ---- the loop ---- */
 
-static void take_signals(struct session *s)
+static void take_signals(struct attach *s)
 {
     struct signalfd_siginfo info;
     while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -282,7 +282,7 @@ static void add_fd(struct curl_waitfd *fds, unsigned *n, int fd, short events)
     fds[(*n)++] = (struct curl_waitfd){.fd = fd, .events = events};
 }
 
-static void wait_some(struct session *s)
+static void wait_some(struct attach *s)
 {
     struct curl_waitfd fds[4];
     unsigned n = 0;
@@ -306,7 +306,7 @@ static void wait_some(struct session *s)
     }
 }
 
-static int output_ended(struct session *s, CURLcode code, struct error *err)
+static int output_ended(struct attach *s, CURLcode code, struct error *err)
 {
     long status = 0;
     s->done = true;
@@ -322,7 +322,7 @@ static int output_ended(struct session *s, CURLcode code, struct error *err)
     return error_set(err, ERROR_GONE, "the daemon ended the output before the command did");
 }
 
-static int take_messages(struct session *s, struct error *err)
+static int take_messages(struct attach *s, struct error *err)
 {
     CURLMsg *m;
     int left;
@@ -337,10 +337,10 @@ static int take_messages(struct session *s, struct error *err)
     return 0;
 }
 
-int session_run(const struct session_config *config, struct session_result *ret, struct error *err)
+int attach_run(const struct attach_config *config, struct attach_result *ret, struct error *err)
 {
-    struct session s = {.config = config, .result = ret, .signals = -1, .err = err};
-    *ret = (struct session_result){0};
+    struct attach s = {.config = config, .result = ret, .signals = -1, .err = err};
+    *ret = (struct attach_result){0};
     int r = begin(&s, err), running;
     while (r == 0 && !(s.done && idle(&s.sinks[0]) && idle(&s.sinks[1]))) {
         curl_multi_perform(s.multi, &running);
@@ -352,7 +352,7 @@ int session_run(const struct session_config *config, struct session_result *ret,
     return r;
 }
 
-void session_result_free(struct session_result *r)
+void attach_result_free(struct attach_result *r)
 {
     json_decref(r->exit);
     buf_free(&r->captured[0]);
