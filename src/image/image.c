@@ -227,7 +227,11 @@ int image_layer_hold(const char *layer_dir, struct error *err)
         return error_system(err, ENAMETOOLONG, "cannot open layer %.64s", layer_dir);
     cleanup_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat locked, there;
-    if (fd < 0 || flock(fd, LOCK_SH) < 0 || fstat(fd, &locked) < 0)
+    int r;
+    do
+        r = fd < 0 ? -1 : flock(fd, LOCK_SH);
+    while (r < 0 && errno == EINTR);
+    if (r < 0 || fstat(fd, &locked) < 0)
         return error_system(err, errno, "cannot open layer %s", dir);
     /* gc moves a layer away while it holds the exclusive lock: only what is still in its place counts. */
     if (lstat(dir, &there) < 0 || there.st_ino != locked.st_ino || !store_layer_complete(dir))
