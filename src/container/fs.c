@@ -37,7 +37,9 @@ static void maybe_done(struct fs_op *op)
     struct cbor_reader value;
     if (!op->answered || (op->output_open && !op->failed))
         return;
-    struct link *l = container_link(op->container);
+    /* Also of a link that is just dying: its streams are told after its calls, and op is freed here. */
+    struct transport *t = op->container->transport;
+    struct link *l = t ? transport_link(t) : NULL;
     if (op->stream && l)
         link_stream_reset(l, op->stream, NULL);
     op->stream = 0;
