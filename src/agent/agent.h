@@ -99,8 +99,9 @@ struct enter_mount {
     const char *target;
 };
 int enter_root(struct agent *a, int root_fd, const struct enter_mount *mounts, int count, struct error *err);
-/* Capabilities, no_new_privs, seccomp: irrevocable. */
-int jail_enter(struct error *err);
+/* Capabilities, no_new_privs, seccomp: irrevocable. `watched`: memory is not limited but measured (memory.c).
+ */
+int jail_enter(bool watched, struct error *err);
 
 /* --- ending.c --- */
 /* The main process was reaped: kill everything, and exit when all is told. */

@@ -191,7 +191,7 @@ static int enter(struct agent *a, const struct start_args *s, struct stage_times
     uint64_t entered = clock_monotonic_ns();
     if (sethostname(s->hostname, strlen(s->hostname)) < 0)
         return error_system(err, errno, "cannot set the host name");
-    if (jail_enter(err) < 0)
+    if (jail_enter(a->limits.memory_watch > 0, err) < 0)
         return -1;
     stages->mounts = entered - begin;
     stages->jail = clock_monotonic_ns() - entered;

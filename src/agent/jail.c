@@ -6,6 +6,7 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -42,22 +43,33 @@ static int drop_capabilities(struct error *err)
     return 0;
 }
 
-static int install_filter(struct error *err)
+/* A memory file that nobody has mapped shows nowhere in /proc to us: where memory is only measured there are
+ * none (programs fall back to files in /dev/shm or /tmp, which count). Comes before the policy's filter,
+ * which has judged the architecture; of several filters the strictest answer holds. */
+static const struct sock_filter no_memory_files[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+static int install_filter(const struct sock_filter *filter, size_t len, struct error *err)
 {
-    struct sock_fprog program = {.len = sizeof seccomp_filter / sizeof *seccomp_filter,
-                                 .filter = (struct sock_filter *)seccomp_filter};
+    struct sock_fprog program = {.len = (unsigned short)len, .filter = (struct sock_filter *)filter};
     if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) < 0)
         return error_system(err, errno, "cannot install the seccomp filter");
     return 0;
 }
 
-int jail_enter(struct error *err)
+int jail_enter(bool watched, struct error *err)
 {
     if (drop_capabilities(err) < 0)
         return -1;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return error_system(err, errno, "cannot set no_new_privs");
-    if (install_filter(err) < 0)
+    if (watched && install_filter(no_memory_files, sizeof no_memory_files / sizeof *no_memory_files, err) < 0)
+        return -1;
+    if (install_filter(seccomp_filter, sizeof seccomp_filter / sizeof *seccomp_filter, err) < 0)
         return -1;
     /* Changes of credentials reset it: nobody inside may trace us or read our /proc entries. */
     if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)

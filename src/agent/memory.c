@@ -1,14 +1,16 @@
 /* Memory of the whole container, measured from /proc: where no cgroup limits it, a watcher ends the container
- * when it has grown too large. Counted: anonymous memory of every process, the largest mapping of shared
- * memory, and the files in the memory file systems. It is a watch, not a wall: between two looks a guest can
- * take more. */
+ * when it has grown too large. Counted: anonymous memory of every process, of shared memory the largest
+ * mapping or all of System V's (attached or not, whichever is more), and the files in the memory file
+ * systems. It is a watch, not a wall: between two looks a guest can take more. */
 #include "agent/agent.h"
 #include "agent/procfs.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/shm.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #define WATCH_INTERVAL_MS 100
 
@@ -46,10 +48,22 @@ static uint64_t tmpfs_bytes(const char *path)
     return (uint64_t)(st.f_blocks - st.f_bfree) * (uint64_t)st.f_bsize;
 }
 
+/* Segments outlive their processes, so no process's own figures show all of them. */
+static uint64_t segments_kib(void)
+{
+    struct shm_info info;
+    if (shmctl(0, SHM_INFO, (struct shmid_ds *)&info) < 0)
+        return 0;
+    return (uint64_t)info.shm_rss * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
 void usage_measure(struct agent *a, struct usage *ret)
 {
     struct sum s = {.agent = a};
     procfs_each(a->proc_fd, add_process, &s);
+    uint64_t segments = segments_kib();
+    if (segments > s.shared_kib)
+        s.shared_kib = segments;
     ret->processes = s.processes;
     ret->bytes = (s.anonymous_kib + s.shared_kib) * 1024u + tmpfs_bytes("/dev/shm") + tmpfs_bytes("/run");
 }
