@@ -46,9 +46,12 @@ static bool part_valid(const char *s, size_t len, bool first, bool last)
 
 static bool digest_valid(const char *s)
 {
-    size_t digits = strlen(s) > 7 ? strspn(s + 7, "0123456789abcdef") : 0;
-    return (!strncmp(s, "sha256:", 7) && digits == 64 && !s[71]) ||
-           (!strncmp(s, "sha512:", 7) && digits == 128 && !s[135]);
+    size_t digits = 0;
+    if (!strncmp(s, "sha256:", 7))
+        digits = 64;
+    else if (!strncmp(s, "sha512:", 7))
+        digits = 128;
+    return digits > 0 && strlen(s) == 7 + digits && strspn(s + 7, "0123456789abcdef") == digits;
 }
 
 static bool name_valid(const char *name)
