@@ -201,33 +201,56 @@ static bool dir_of(const struct cgroup *g, enum cgroup_controller c, char *to, s
     return snprintf(to, cap, "%s/%s", g->set->base[at], g->name) < (int)cap;
 }
 
-static int join(struct cgroup *g, enum cgroup_controller c, struct error *err)
+static int make(struct cgroup *g, enum cgroup_controller c, struct error *err)
 {
-    char dir[PATH_CAP], pid[24];
-    if (!g->set->base[c] || g->made[c])
+    char dir[PATH_CAP];
+    if (!g->set->base[c])
         return 0;
     snprintf(dir, sizeof dir, "%s/%s", g->set->base[c], g->name);
     if (mkdir(dir, 0755) < 0)
         return error_system(err, errno, "cannot create cgroup %s", dir);
     g->made[c] = true;
-    snprintf(pid, sizeof pid, "%d", g->pid);
-    if (put(dir, "cgroup.procs", pid) < 0)
-        return error_system(err, errno, "cannot move a process into cgroup %s", dir);
     return 0;
 }
 
-int cgroup_create(const struct cgroups *s, const char *name, pid_t pid, struct cgroup *ret, struct error *err)
+int cgroup_create(const struct cgroups *s, const char *name, struct cgroup *ret, struct error *err)
 {
     static const struct limits none;
     memset(ret, 0, sizeof *ret);
     ret->set = s;
-    ret->pid = pid;
     snprintf(ret->name, sizeof ret->name, "%s", name);
-    /* The CPU hierarchy of version 1 is joined only when a limit asks for it. */
-    if (join(ret, CGROUP_UNIFIED, err) < 0 || join(ret, CGROUP_MEMORY, err) < 0 ||
-        join(ret, CGROUP_PIDS, err) < 0 || cgroup_limit(ret, &none, err) < 0) {
-        cgroup_remove(ret);
-        return -1;
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (make(ret, (enum cgroup_controller)i, err) < 0)
+            goto fail;
+    if (cgroup_limit(ret, &none, err) < 0)
+        goto fail;
+    return 0;
+fail:
+    cgroup_remove(ret);
+    return -1;
+}
+
+int cgroup_open(const struct cgroup *g, int *ret_unified, int *ret_tasks, int *ret_count, struct error *err)
+{
+    char path[PATH_CAP + 8];
+    *ret_unified = -1;
+    *ret_count = 0;
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        if (!g->made[i])
+            continue;
+        bool unified = i == CGROUP_UNIFIED;
+        snprintf(path, sizeof path, "%s/%s%s", g->set->base[i], g->name, unified ? "" : "/tasks");
+        int fd = open(path, (unified ? O_RDONLY | O_DIRECTORY : O_WRONLY) | O_CLOEXEC);
+        if (fd < 0) {
+            error_system(err, errno, "cannot open cgroup %s", path);
+            while (*ret_count > 0)
+                close(ret_tasks[--*ret_count]);
+            return -1; /* the unified one is the last */
+        }
+        if (unified)
+            *ret_unified = fd;
+        else
+            ret_tasks[(*ret_count)++] = fd;
     }
     return 0;
 }
@@ -274,15 +297,15 @@ static int set_cpu(struct cgroup *g, uint32_t milli, struct error *err)
         return error_set(err, ERROR_UNSUPPORTED,
                          "a CPU limit needs a cgroup with the cpu controller; run as root or delegate one "
                          "(systemd-run --user --scope -p Delegate=yes)");
-    if (!g->set->v2 && join(g, CGROUP_CPU, err) < 0)
-        return -1;
     if (!dir_of(g, CGROUP_CPU, dir, sizeof dir))
         return 0;
     unsigned long quota = milli * 100ul; /* microseconds of each 100,000 */
-    if (g->set->v2)
+    if (g->set->v2 && milli)
         snprintf(text, sizeof text, "%lu 100000", quota);
+    else if (g->set->v2)
+        snprintf(text, sizeof text, "max 100000");
     else
-        snprintf(text, sizeof text, "%lu", quota);
+        snprintf(text, sizeof text, "%ld", milli ? (long)quota : -1l);
     if ((!g->set->v2 && put(dir, "cpu.cfs_period_us", "100000") < 0) ||
         put(dir, g->set->v2 ? "cpu.max" : "cpu.cfs_quota_us", text) < 0)
         return error_system(err, errno, "cannot limit the CPU to %u thousandths", milli);

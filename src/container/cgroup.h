@@ -22,16 +22,17 @@ struct cgroup {
     const struct cgroups *set;
     char name[64];
     bool made[CGROUP_CONTROLLERS];
-    pid_t pid;                     /* the agent */
     uint64_t memory_now, pids_now; /* limits in force */
     uint32_t cpu_now;
 };
 
 void cgroups_probe(struct cgroups *s);
 void cgroups_free(struct cgroups *s);
-/* Makes the directories, applies the defaults and moves `pid` in. */
-int cgroup_create(const struct cgroups *s, const char *name, pid_t pid, struct cgroup *ret,
-                  struct error *err);
+/* Makes the directories and applies the defaults. */
+int cgroup_create(const struct cgroups *s, const char *name, struct cgroup *ret, struct error *err);
+/* Descriptors for a process to get in: the directory of version 2 (for CLONE_INTO_CGROUP; -1: none), and
+ * "tasks" of each version 1 hierarchy (to write "0" to), at most CGROUP_CONTROLLERS. Owned by the caller. */
+int cgroup_open(const struct cgroup *g, int *ret_unified, int *ret_tasks, int *ret_count, struct error *err);
 int cgroup_limit(struct cgroup *g, const struct limits *l, struct error *err);
 int cgroup_freeze(struct cgroup *g, bool on, struct error *err);
 void cgroup_kill(struct cgroup *g);

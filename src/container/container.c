@@ -365,9 +365,9 @@ static void begin_start(struct container *c)
 static void on_setup(void *user, const struct error *err, struct cbor_reader value)
 {
     struct container *c = user;
-    if (c->state != CONTAINER_SETTING_UP)
+    if (c->state != CONTAINER_SETTING_UP && c->state != CONTAINER_STARTING)
         return; /* it was ended meanwhile */
-    c->timings.agent = us_since(c->t_sent);
+    c->timings.agent = us_since(c->t_setup);
     if (err) {
         struct error wrapped = *err;
         error_wrap(&wrapped, "cannot set up a container");
@@ -377,12 +377,8 @@ static void on_setup(void *user, const struct error *err, struct cbor_reader val
             container_main_failed(c, &wrapped);
         return;
     }
-    if (c->blank_ready) {
+    if (c->blank_ready)
         tell_pool(c, NULL, CONTAINER_BLANK);
-        return;
-    }
-    c->state = CONTAINER_BLANK;
-    begin_start(c);
 }
 
 static void on_log_frame(void *user, int level, int64_t ms, const char *text)
@@ -422,7 +418,7 @@ static struct container *container_new(struct engine *e, struct error *err)
     }
     e->backend->watch(c->sandbox, &sandbox_events, c);
     container_list_add(c);
-    c->t_sent = clock_monotonic_ns();
+    c->t_setup = clock_monotonic_ns();
     link_call(transport_link(c->transport), 0, "setup", "\xa0", 1, on_setup, c);
     return c;
 }
@@ -528,10 +524,11 @@ int container_start(struct engine *e, const struct start_spec *spec, const struc
     *ret = c;
     /* No event comes before this function returns: an answer needs a turn of the loop, and a failure here
      * ends the sandbox, whose death tells it. */
-    if (c->state == CONTAINER_BLANK)
-        begin_start(c);
-    else if (c->state == CONTAINER_WARM)
+    if (c->state == CONTAINER_WARM)
         begin_warm(c);
+    else /* a new one still sets up: the root is built meanwhile, and "start" waits for the agent in the link
+          */
+        begin_start(c);
     if (spec->mount_count == 0)
         pool_learn(&e->pool, spec);
     pool_poke(&e->pool);

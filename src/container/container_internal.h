@@ -47,7 +47,7 @@ struct container {
     struct error start_error;
     uint64_t memory_peak, oom_seen;
 
-    uint64_t t_begin, t_root, t_sent; /* nanoseconds */
+    uint64_t t_begin, t_setup, t_sent; /* nanoseconds */
     struct stage_timings timings;
 };
 

@@ -51,6 +51,12 @@ struct remains {
     unsigned tries;
 };
 
+static void close_if(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
 static int open_userns(struct sandbox *s, struct error *err)
 {
     char path[64];
@@ -70,7 +76,13 @@ static int spawn_agent(struct sandbox *s, struct error *err)
                              .null_fd = s->engine->null_fd,
                              .link_fd = sv[1],
                              .owner = s->id_base};
-    int r = ns_spawn(&spawn, &s->pid, &s->pidfd, err);
+    int r = cgroup_open(&s->cgroup, &spawn.cgroup_fd, spawn.tasks_fds, &spawn.tasks_count, err);
+    if (r == 0) {
+        r = ns_spawn(&spawn, &s->pid, &s->pidfd, err);
+        close_if(spawn.cgroup_fd);
+        for (int i = 0; i < spawn.tasks_count; i++)
+            close(spawn.tasks_fds[i]);
+    }
     close(sv[1]);
     if (r < 0) {
         close(sv[0]);
@@ -143,13 +155,13 @@ static int ns_create(struct engine *e, const char *id, struct sandbox **ret, str
     if (make_dir(s, err) < 0 || idmap_take(&e->idmap, &s->id_base, err) < 0)
         goto fail;
     s->have_ids = true;
+    snprintf(name, sizeof name, "%s.%s", e->id, s->id);
+    if (cgroup_create(&e->cgroups, name, &s->cgroup, err) < 0)
+        goto fail;
+    s->have_cgroup = true;
     if (spawn_agent(s, err) < 0 || idmap_write(&e->idmap, s->pid, s->id_base, err) < 0 ||
         open_userns(s, err) < 0)
         goto fail;
-    snprintf(name, sizeof name, "%s.%s", e->id, s->id);
-    if (cgroup_create(&e->cgroups, name, s->pid, &s->cgroup, err) < 0)
-        goto fail;
-    s->have_cgroup = true;
     s->root.dir = s->dir;
     s->root.uid = s->id_base;
     s->root.userns_fd = s->userns_fd;
@@ -341,12 +353,6 @@ static void remove_cgroup(struct sandbox *s)
 static void sandbox_closed(uv_handle_t *h)
 {
     free(h->data);
-}
-
-static void close_if(int fd)
-{
-    if (fd >= 0)
-        close(fd);
 }
 
 static void ns_destroy(struct sandbox *s)

@@ -4,14 +4,19 @@
 #define CLOISTER_CONTAINER_NS_SPAWN_H
 
 #include "base/error.h"
+#include "container/cgroup.h"
 
 #include <sys/types.h>
 
 struct ns_spawn {
-    int agent_memfd; /* sealed image of cloister-init */
-    int null_fd;     /* becomes descriptors 0, 1 and 2 */
-    int link_fd;     /* the guest's end; becomes AGENT_LINK_FD */
-    uid_t owner;     /* whose the user namespace is; 0: the caller's own */
+    int agent_memfd;                   /* sealed image of cloister-init */
+    int null_fd;                       /* becomes descriptors 0, 1 and 2 */
+    int link_fd;                       /* the guest's end; becomes AGENT_LINK_FD */
+    uid_t owner;                       /* whose the user namespace is; 0: the caller's own */
+    int cgroup_fd;                     /* directory of a version 2 control group to be born in; -1: none */
+    int tasks_fds[CGROUP_CONTROLLERS]; /* "tasks" of version 1 control groups to join, opened for writing */
+    int tasks_count;
+    int report_fd; /* for ns_spawn() itself */
 };
 
 /* The agent runs when this returns, unmapped: write its id maps next (idmap_write). */
