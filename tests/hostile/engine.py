@@ -335,11 +335,27 @@ time.sleep(15)
 '''
 
 
+# What lies in the kernel, or in shared memory that is mapped nowhere, only a cgroup can count.
+NEED_CGROUP = ('full pipes and sockets', 'shared mappings whose pages were let go')
+MEMORY[NEED_CGROUP[1]] = r'''
+import mmap
+kept = []
+while True:
+    m = mmap.mmap(-1, 16 << 20); m.write(b"x" * (16 << 20)); m.madvise(mmap.MADV_DONTNEED); kept.append(m)
+'''
+
+
 def memory_test(kind, payload):
     @test(f'E13 memory bomb by {kind}: ends with "memory limit" within 30 s, at most 300M are used, the sleeper and a second container '
-          'live; twin: 30M are fine')
+          'live; twin: 30M are fine' + (' (without a memory cgroup: grade and doctor say what is missing)' if kind in NEED_CGROUP else ''))
     def run(w):
         w.victim()
+        if kind in NEED_CGROUP and not w.memory_is_limited():
+            # Not met on this machine by this user (README.md). It must be said, not passed over.
+            check('memory: watcher' in w.grade(), 'the grade does not tell', w.grade())
+            r = w.tool('doctor')
+            check(re.search(r'memory', r.text) and re.search(r'watch', r.text) and re.search(r'[Dd]elegate', r.text), 'doctor does not tell', r)
+            return
         p = w.popen([w.cloister, 'run', '--memory', '100M', '--timeout', '40s', '--', *w.script(payload)], stdout=-1, stderr=-1)
         free, least = host_free(), host_free()
         end = time.monotonic() + 30
@@ -352,7 +368,7 @@ def memory_test(kind, payload):
         check(not alive, f'still running after {time.monotonic() - end + 30:.0f} s, {(free - least) >> 20} MiB used', out[-300:], err[-300:])
         check(free - least < 300 << 20, f'{(free - least) >> 20} MiB of the host\'s memory were used')
         # Or a limit of another name (System V IPC, descriptors) may have come first and ended the program.
-        check(p.returncode == 137 and b'memory limit' in err or p.returncode in (1, 9) or kind.startswith('full'),
+        check(p.returncode == 137 and b'memory limit' in err or p.returncode in (1, 9) or kind in NEED_CGROUP,
               f'exit {p.returncode}: {out[-300:]!r} {err[-300:]!r}')
         if kind in ('anonymous memory', 'locked memory', 'page tables'):
             check(b'memory limit' in err, 'stderr does not say so', err)
@@ -486,7 +502,9 @@ for name, make in dict(file=lambda: os.open("/dev/null", 0), pipe=lambda: os.pip
     equal(r['limit'], [200, 200], 'RLIMIT_NOFILE')
     one_of(r['raise'], ('EPERM', 'ValueError'), 'raising it')
     for k, v in r.items():
-        if k not in ('limit', 'raise'):
+        if k == 'memfd' and not w.memory_is_limited():
+            equal(v, [0, 'ENOSYS'], 'memory files where memory is only watched')
+        elif k not in ('limit', 'raise'):
             check(v[1] in ('EMFILE', 'ENOSPC') and v[0] <= 200, k, v)
     check(r['file'][0] > 50, 'twin', r['file'])
     os.close(os.open('/dev/null', os.O_RDONLY))

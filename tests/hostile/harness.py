@@ -411,6 +411,14 @@ class World:
         check(r.code == 0, 'the control did not run:', r)
         return self.parse(r)
 
+    def grade(self):
+        """The isolation in force, as every result tells it."""
+        return json.loads(self.run(['/bin/true'], ['--json']).text)['grade']
+
+    def memory_is_limited(self):
+        """False: only a watcher bounds it (an ordinary user without a delegated cgroup)."""
+        return 'memory: cgroup' in self.grade()
+
     # -- a second container --
 
     def victim(self):
@@ -587,7 +595,8 @@ def main(setup=None, teardown=None):
         try:
             teardown(world)
         except Exception as e:
-            print(f'Bail out! teardown: {e}', flush=True)
+            first, *rest = str(e).splitlines() or ['']
+            print('\n'.join('# ' + l for l in rest) + f'\nBail out! at the end: {first}', flush=True)
     world.close()
 
 
