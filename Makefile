@@ -1,5 +1,5 @@
 # make demo   install what is needed, build, and watch untrusted commands run into their walls
-# make test   the whole test suite, twice: plain and under AddressSanitizer and UBSan
+# make test   the whole test suite, plain and under AddressSanitizer and UBSan, lint and a short fuzz run
 # make bench  ratios against bubblewrap and tar|zstd
 # make install [PREFIX=/usr/local]
 
@@ -24,7 +24,7 @@ demo: all
 
 test:
 	tools/install-deps test
-	tools/run-tests $(BUILD) $(ASAN)
+	tools/run-tests $(BUILD) $(ASAN) lint fuzz
 
 test-plain: all
 	tools/run-tests $(BUILD)
