@@ -12,8 +12,10 @@ struct http {
 
 int http_open(struct http *h, const char *socket_path);
 void http_close(struct http *h);
-/* Sends a request and reads the whole answer; status code, body (at most cap-1 bytes) NUL-terminated in `body`. */
-int http_request(struct http *h, const char *method, const char *path, const char *json, char *body, size_t cap);
+/* Sends a request and reads the whole answer; status code, body (at most cap-1 bytes) NUL-terminated in
+ * `body`. */
+int http_request(struct http *h, const char *method, const char *path, const char *json, char *body,
+                 size_t cap);
 /* Sends a request and reads the head only; the body follows with http_read_chunk(). */
 int http_begin(struct http *h, const char *method, const char *path, const char *accept);
 /* Bytes of the next piece of a chunked body, 0 at its end; the bytes are discarded beyond cap. */

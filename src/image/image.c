@@ -349,67 +349,82 @@ static int by_text(const void *a, const void *b)
 }
 
 /* The names in refs/, unescaped, with `host` among them, sorted; the caller frees each and the array. */
-static int ref_names(const char *data_dir, char ***ret, size_t *ret_n, struct error *err)
+struct names {
+    char **list;
+    size_t count, capacity;
+};
+
+static bool names_add(struct names *to, const char *name)
+{
+    if (to->count == to->capacity) {
+        size_t capacity = to->capacity ? to->capacity * 2 : 16;
+        char **grown = realloc(to->list, capacity * sizeof *grown);
+        if (!grown)
+            return false;
+        to->list = grown;
+        to->capacity = capacity;
+    }
+    to->list[to->count] = strdup(name);
+    return to->list[to->count] && ++to->count;
+}
+
+static void names_free(struct names *n)
+{
+    for (size_t i = 0; i < n->count; i++)
+        free(n->list[i]);
+    free(n->list);
+}
+
+/* The host's, then those of the references, sorted; on success the caller frees them. */
+static int ref_names(const char *data_dir, struct names *ret, struct error *err)
 {
     char path[PATH_MAX], name[256];
     if (store_path(path, data_dir, err, "refs") < 0)
         return -1;
     cleanup_dir DIR *d = opendir(path);
-    size_t n = 0, cap = 16;
-    char **names = malloc(cap * sizeof *names);
-    if (names && (names[n] = strdup(IMAGE_HOST)))
-        n++;
-    for (struct dirent *e; names && d && (e = readdir(d));) {
+    struct names all = {NULL};
+    bool complete = names_add(&all, IMAGE_HOST);
+    for (struct dirent *e; complete && d && (e = readdir(d));) {
         if (e->d_name[0] == '.')
             continue;
-        if (n == cap) {
-            char **grown = realloc(names, (cap *= 2) * sizeof *names);
-            if (!grown)
-                break;
-            names = grown;
-        }
         store_ref_unescape(e->d_name, name);
-        if (!(names[n] = strdup(name)))
-            break;
-        n++;
+        complete = names_add(&all, name);
     }
-    if (!names)
+    if (!complete) {
+        names_free(&all);
         return error_oom(err);
-    qsort(names, n, sizeof *names, by_text);
-    *ret = names;
-    *ret_n = n;
+    }
+    qsort(all.list, all.count, sizeof *all.list, by_text);
+    *ret = all;
     return 0;
 }
 
 int image_list(const char *data_dir, bool (*visit)(void *user, const struct image *i), void *user,
                struct error *err)
 {
-    char **names;
-    size_t n;
-    if (ref_names(data_dir, &names, &n, err) < 0)
+    struct names names;
+    if (ref_names(data_dir, &names, err) < 0)
         return -1;
     int r = 0;
     bool go = true;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; go && r == 0 && i < names.count; i++) {
         char hex[STORE_HEX_LEN + 1];
+        const char *name = names.list[i];
         struct error why = {0};
         struct image *img = NULL;
-        if (go && r == 0) {
-            if (!strcmp(names[i], IMAGE_HOST))
-                img = image_host_describe(data_dir, &why);
-            else if (ref_read(data_dir, names[i], hex, &why) == 0)
-                img = record_read(data_dir, hex, names[i], &why);
-            if (img)
-                go = visit(user, img);
-            else if (why.errnum != ENOENT) { /* ENOENT: removed in the meantime */
-                r = -1;
-                if (err)
-                    *err = why;
-            }
+        if (!strcmp(name, IMAGE_HOST))
+            img = image_host_describe(data_dir, &why);
+        else if (ref_read(data_dir, name, hex, &why) == 0)
+            img = record_read(data_dir, hex, name, &why);
+        if (img)
+            go = visit(user, img);
+        else if (why.errnum != ENOENT) { /* ENOENT: removed in the meantime */
+            r = -1;
+            if (err)
+                *err = why;
         }
         image_free(img);
-        free(names[i]);
     }
-    free(names);
+    names_free(&names);
     return r;
 }

@@ -79,7 +79,7 @@ static int add_xattrs(struct packer *p, int fd, struct error *err)
     ssize_t n = flistxattr(fd, p->xattr_list, XATTR_LIST_MAX);
     if (n <= 0)
         return n == 0 || errno == ENOTSUP ? 0 : cannot(p, "read attributes of", err);
-    char *names[XATTR_LIST_MAX / 16], wanted[300];
+    char *names[XATTR_LIST_MAX / 16] = {NULL}, wanted[300];
     size_t count = 0;
     for (char *s = p->xattr_list; s < p->xattr_list + n && count < sizeof names / sizeof *names;
          s += strlen(s) + 1)
@@ -235,6 +235,7 @@ static int pack_contents(struct packer *p, int fd, struct tar_entry *e, bool hol
         r = pack_range(p, fd, map.extents[i][0], map.extents[i][1], err);
     /* With no data at all nothing has told the writer that the entry is complete; it needs no padding then
      * either. */
+    e->sparse = NULL;
     free(map.extents);
     return r;
 }

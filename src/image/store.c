@@ -62,7 +62,7 @@ const char *store_id_hex(const char *id)
 static void translate(const char *from, char ret[256], const char *a, const char *b)
 {
     size_t i = 0;
-    for (; from[i] && i < 255; i++) {
+    for (; i < 255 && from[i]; i++) {
         const char *hit = strchr(a, from[i]);
         ret[i] = hit ? b[hit - a] : from[i];
     }
