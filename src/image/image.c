@@ -402,7 +402,7 @@ static int ref_names(const char *data_dir, struct names *ret, struct error *err)
 int image_list(const char *data_dir, bool (*visit)(void *user, const struct image *i), void *user,
                struct error *err)
 {
-    struct names names;
+    struct names names = {NULL};
     if (ref_names(data_dir, &names, err) < 0)
         return -1;
     int r = 0;
