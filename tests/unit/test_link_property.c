@@ -628,7 +628,7 @@ static void run(uint64_t seed)
 static void random_operations_keep_every_promise(void **state)
 {
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        print_message("seed %llu\n", (unsigned long long)seed);
+        print_message("# seed %llu\n", (unsigned long long)seed);
         run(seed * 0x9e3779b97f4a7c15u);
     }
 }
