@@ -83,9 +83,12 @@ static int open_dirs(struct engine *e, const struct engine_config *config, struc
         return error_oom(err);
     if (mkdir(e->run_dir, 0700) < 0)
         return error_system(err, errno, "cannot create %s", e->run_dir);
-    snprintf(path, sizeof path, "%s/lock", e->run_dir);
+    /* It gets its name once it is locked: a lock file that is not locked means a dead owner to others. */
+    char name[PATH_MAX];
+    snprintf(path, sizeof path, "%s/lock.new", e->run_dir);
+    snprintf(name, sizeof name, "%s/lock", e->run_dir);
     e->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (e->lock_fd < 0 || flock(e->lock_fd, LOCK_EX | LOCK_NB) < 0)
+    if (e->lock_fd < 0 || flock(e->lock_fd, LOCK_EX | LOCK_NB) < 0 || rename(path, name) < 0)
         return error_system(err, errno, "cannot lock %s", path);
     return 0;
 }
