@@ -668,8 +668,9 @@ def e25(w):
     for i in range(12):
         equal(w.sh(f'echo {i}').text, f'{i}\n', 'one after another')
     with ThreadPoolExecutor(8) as pool:
-        results = list(pool.map(lambda i: w.sh(f'sleep 0.1; echo {i}').text, range(24)))
-    equal(results, [f'{i}\n' for i in range(24)], 'at once')
+        results = list(pool.map(lambda i: w.sh(f'sleep 0.1; echo {i}'), range(24)))
+    for i, r in enumerate(results):
+        equal((r.code, r.text), (0, f'{i}\n'), f'at once: {r}')
     equal(len(os.listdir('/proc/self/fd')), before, 'descriptors of the test')
 
 
