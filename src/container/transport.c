@@ -84,6 +84,11 @@ static void on_prepare(uv_prepare_t *p)
         transport_flush(t);
     }
     uv_prepare_stop(p);
+    uv_idle_stop(&s->idle);
+}
+
+static void on_idle(uv_idle_t *i)
+{
 }
 
 static void want_write(void *user)
@@ -95,6 +100,9 @@ static void want_write(void *user)
     t->next_dirty = t->set->dirty;
     t->set->dirty = t;
     uv_prepare_start(&t->set->prepare, on_prepare);
+    /* Called from someone else's prepare callback, ours may have to wait for the next turn: the loop must not
+     * sleep before that. */
+    uv_idle_start(&t->set->idle, on_idle);
 }
 
 /* One read. True when there may be more. */
@@ -153,6 +161,7 @@ int transport_set_init(struct transport_set *s, uv_loop_t *loop, struct error *e
     if (!s->read_buffer)
         return error_oom(err);
     uv_prepare_init(loop, &s->prepare);
+    uv_idle_init(loop, &s->idle);
     s->prepare.data = s;
     return 0;
 }
@@ -162,6 +171,7 @@ void transport_set_close(struct transport_set *s)
     if (!s->read_buffer)
         return;
     uv_close((uv_handle_t *)&s->prepare, NULL);
+    uv_close((uv_handle_t *)&s->idle, NULL);
     free(s->read_buffer);
     s->read_buffer = NULL;
 }

@@ -18,6 +18,7 @@ struct transport;
 struct transport_set {
     uv_loop_t *loop;
     uv_prepare_t prepare;
+    uv_idle_t idle; /* keeps the loop from sleeping while something is to be written */
     struct transport *dirty;
     uint8_t *read_buffer;
 };

@@ -322,6 +322,45 @@ static void test_exec(void **state)
     end_sleeper(&r);
 }
 
+struct late {
+    uv_prepare_t prepare;
+    struct container *c;
+    struct job job;
+};
+
+static void begin_late(uv_prepare_t *p)
+{
+    struct late *l = p->data;
+    struct exec_spec s = {.argv = ARGV("true"), .out = true};
+    uv_prepare_stop(p);
+    job_begin(&l->job, l->c, &s);
+}
+
+/* The loop sleeps right after its prepare callbacks: what one of them asks for must be sent before. */
+static void test_exec_begun_just_before_the_loop_sleeps(void **state)
+{
+    struct run r;
+    struct late l = {.prepare.data = &l};
+    begin_sleeper(&r);
+    l.c = r.c;
+    uint64_t quiet = clock_monotonic_ns() + 500000000ull;
+    uv_timer_start(&tick, on_tick, 50, 50);
+    while (clock_monotonic_ns() < quiet)
+        uv_run(&loop, UV_RUN_ONCE);
+    uv_prepare_init(&loop, &l.prepare);
+    uv_prepare_start(&l.prepare, begin_late);
+    uint64_t begin = clock_monotonic_ns();
+    uv_timer_start(&tick, on_tick, 8000, 0); /* for the case that it does oversleep */
+    while (!l.job.exited && clock_monotonic_ns() < begin + 8000000000ull)
+        uv_run(&loop, UV_RUN_ONCE);
+    uv_timer_stop(&tick);
+    assert_true(l.job.exited);
+    assert_true(clock_monotonic_ns() < begin + 7000000000ull);
+    uv_close((uv_handle_t *)&l.prepare, NULL);
+    job_free(&l.job);
+    end_sleeper(&r);
+}
+
 static void test_many_execs(void **state)
 {
     enum { N = 200 };
@@ -606,6 +645,7 @@ int main(void)
         cmocka_unit_test(test_missing_program),
         cmocka_unit_test(test_signal_death),
         cmocka_unit_test(test_exec),
+        cmocka_unit_test(test_exec_begun_just_before_the_loop_sleeps),
         cmocka_unit_test(test_many_execs),
         cmocka_unit_test(test_big_pipe),
         cmocka_unit_test(test_exec_deadline),
