@@ -29,6 +29,15 @@ struct limits {
     uint64_t memory_watch;
 };
 
+/* A frame of DATA whose bytes go from pipe to pipe to socket, as pages, past our memory. One at a time. */
+struct apart {
+    int pipe[2]; /* 0: not made yet */
+    bool unable; /* the machine gives us no pipe, or does not splice */
+    uint8_t header[LINK_HEADER_SIZE];
+    unsigned header_left;
+    size_t body_left; /* of the frame's body, all of it in `pipe` */
+};
+
 struct process;
 struct out_pump;
 
@@ -41,6 +50,7 @@ struct agent {
     struct source link_source;
     bool want_flush;
     bool link_blocked; /* the socket is full: waiting for EPOLLOUT */
+    struct apart apart;
     int fds[AGENT_MAX_START_FDS];
     int fd_count;
 
@@ -74,6 +84,8 @@ struct agent {
 int conn_open(struct agent *a, int fd, struct error *err);
 /* Writes what is pending; called after every turn of the loop. */
 void conn_flush(struct agent *a);
+/* True when nothing waits to be written. */
+bool conn_idle(const struct agent *a);
 /* Closes every descriptor received and refuses all later ones. */
 void conn_close_fds(struct agent *a);
 /* Takes the descriptor with that index; -1 when there is none. */
@@ -87,6 +99,14 @@ _Noreturn void agent_die(int code);
  * the host has already sent on them is no error. `sends`: the agent would have been the sender. */
 void agent_refuse_streams(struct agent *a, const struct cbor_reader *args, const char *const *keys,
                           bool sends, const struct error *why);
+
+/* --- apart.c --- */
+/* Moves up to `room` bytes from the pipe `fd` to `stream` and begins to send them. Only while conn_idle().
+ * Bytes moved; 0 at the end of file; -1 with errno: EAGAIN, or ENOSYS when it cannot be done this way. */
+ssize_t apart_send(struct agent *a, int fd, uint32_t stream, size_t room);
+/* Goes on with it. 1: sent as a whole; 0: the socket is full; -1: the socket failed. */
+int apart_flush(struct agent *a);
+bool apart_pending(const struct agent *a);
 
 /* --- bootstrap.c: the calls on capability 0 --- */
 extern const struct link_object_ops bootstrap_ops;

@@ -133,8 +133,14 @@ void conn_flush(struct agent *a)
     a->want_flush = false;
     if (a->link_blocked)
         return;
-    bool sent = false;
-    for (;;) {
+    bool sent = apart_pending(a);
+    if (sent) {
+        int r = apart_flush(a);
+        if (r < 0)
+            agent_die(0);
+        a->link_blocked = r == 0;
+    }
+    while (!a->link_blocked) {
         struct iovec iov[16];
         int n = link_output(a->link, iov, 16);
         if (n <= 0)
@@ -154,6 +160,12 @@ void conn_flush(struct agent *a)
     source_set(&a->link_source, a->link_blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
     if (sent && !link_output_full(a->link))
         pumps_resume(a);
+}
+
+bool conn_idle(const struct agent *a)
+{
+    struct iovec iov;
+    return !apart_pending(a) && link_output(a->link, &iov, 1) == 0;
 }
 
 void conn_close_fds(struct agent *a)

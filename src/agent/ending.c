@@ -33,7 +33,6 @@ void ending_check(struct agent *a)
             timer_arm(&a->loop, &a->ending_timer, LATE_OUTPUT_MS, give_up_output);
         return;
     }
-    struct iovec iov;
-    if (link_output(a->link, &iov, 1) == 0)
+    if (conn_idle(a))
         agent_die(0);
 }

@@ -18,6 +18,8 @@ struct out_pump {
     bool terminal;
     bool done;        /* end of file; the descriptor is closed */
     bool hold_end;    /* the owner ENDs or RESETs the stream itself, after `done` */
+    bool grown;       /* the pipe was enlarged, as far as the machine allows */
+    bool flood;       /* so much comes that it goes past our memory (apart.c) */
     int full_reads;   /* consecutive reads that took all there could be: the pipe is worth enlarging */
     int64_t to_drain; /* bytes still to be sent before `drained` is called; -1: not asked */
     void (*drained)(void *owner); /* also called at end of file; may release the pump. NULL: no owner */

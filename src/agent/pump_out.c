@@ -11,6 +11,7 @@
 #define DISCARD_CHUNK (64u << 10)
 #define PIPE_DEFAULT (64u << 10)
 #define FULL_READS_TO_GROW 3
+#define FLOOD_OVER (16u << 10)         /* smaller pieces are cheaper to copy */
 #define TERMINAL_DRAIN_MAX (128 << 10) /* more than a terminal can hold */
 
 static void out_ready(struct source *s, uint32_t events);
@@ -109,18 +110,21 @@ struct out_pump *out_pump_new(struct agent *a, int fd, bool terminal, bool strea
     return p;
 }
 
-/* A flood is cheaper in larger pieces. The machine may refuse (pipe-user-pages-soft): then it stays as it is.
- */
-static void maybe_grow(struct out_pump *p, size_t n)
+/* A flood is cheaper in larger pieces, and without copies. The machine may refuse (pipe-user-pages-soft):
+ * then the pipe stays as it is. */
+static void judge_flood(struct out_pump *p, size_t n)
 {
-    if (p->terminal || p->full_reads < 0)
+    if (p->terminal || (p->flood && n >= FLOOD_OVER))
         return;
+    p->flood = false;
     p->full_reads = n >= PIPE_DEFAULT ? p->full_reads + 1 : 0;
     if (p->full_reads < FULL_READS_TO_GROW)
         return;
-    p->full_reads = -1;
-    if (fcntl(p->source.fd, F_SETPIPE_SZ, 1 << 20) < 0)
+    p->full_reads = 0;
+    p->flood = !p->agent->apart.unable;
+    if (!p->grown && fcntl(p->source.fd, F_SETPIPE_SZ, 1 << 20) < 0)
         fcntl(p->source.fd, F_SETPIPE_SZ, 256 << 10);
+    p->grown = true;
 }
 
 static void count_drained(struct out_pump *p, size_t n)
@@ -136,6 +140,39 @@ static void count_drained(struct out_pump *p, size_t n)
         p->drained(p->owner);
 }
 
+/* What read(2) would say; EINTR also while the link is busy with earlier output. */
+static ssize_t take_flood(struct out_pump *p, size_t room)
+{
+    struct agent *a = p->agent;
+    if (!conn_idle(a))
+        conn_flush(a);
+    if (!conn_idle(a)) {
+        source_pause(&p->source); /* until pumps_resume() */
+        errno = EINTR;
+        return -1;
+    }
+    return apart_send(a, p->source.fd, p->stream, room);
+}
+
+static ssize_t take(struct out_pump *p, size_t room)
+{
+    if (p->flood && p->streaming) {
+        ssize_t n = take_flood(p, room);
+        if (n >= 0 || errno != ENOSYS)
+            return n;
+        p->flood = false;
+    }
+    uint8_t *data = agent_scratch(p->agent);
+    if (!data) {
+        errno = EINTR; /* later */
+        return -1;
+    }
+    ssize_t n = read(p->source.fd, data, room);
+    if (n > 0 && p->streaming)
+        link_stream_write(p->agent->link, p->stream, data, (size_t)n);
+    return n;
+}
+
 static void out_ready(struct source *s, uint32_t events)
 {
     struct out_pump *p = (struct out_pump *)s;
@@ -147,10 +184,7 @@ static void out_ready(struct source *s, uint32_t events)
     }
     if (room > LINK_DATA_MAX)
         room = LINK_DATA_MAX;
-    uint8_t *data = agent_scratch(p->agent);
-    if (!data)
-        return;
-    ssize_t n = read(s->fd, data, room);
+    ssize_t n = take(p, room);
     if (n < 0 && errno == EINTR)
         return;
     if (n < 0 && errno == EAGAIN) {
@@ -164,9 +198,7 @@ static void out_ready(struct source *s, uint32_t events)
         finish(p);
         return;
     }
-    if (p->streaming)
-        link_stream_write(p->agent->link, p->stream, data, (size_t)n);
-    maybe_grow(p, (size_t)n);
+    judge_flood(p, (size_t)n);
     count_drained(p, (size_t)n);
 }
 
@@ -226,6 +258,7 @@ void out_pump_fail(struct out_pump *p, const struct error *why)
 void pumps_resume(struct agent *a)
 {
     for (struct out_pump *p = a->pumps; p; p = p->next)
-        if (!p->source.loop && (!p->streaming || link_stream_writable(a->link, p->stream) > 0))
+        if (!p->source.loop && !(p->flood && a->link_blocked) &&
+            (!p->streaming || link_stream_writable(a->link, p->stream) > 0))
             resume(p);
 }

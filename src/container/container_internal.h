@@ -58,6 +58,7 @@ struct exec {
     void *user;
     uint32_t in, out, err;     /* stream ids; 0: none or closed */
     bool piped_out, piped_err; /* END not seen yet */
+    size_t seen[2];            /* bytes of stdout and stderr, as far as they matter */
     uint32_t process;          /* the agent's capability; 0: not started yet */
     uint32_t call;             /* the call in progress */
     int pid;

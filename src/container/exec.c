@@ -6,6 +6,9 @@
 
 #define MAX_ARGS 65536u
 #define EMPTY_MAP "\xa0" /* CBOR */
+/* A stream that has brought so much already gets a wider window, so that its writer waits for us less. */
+#define WIDEN_AFTER (256u << 10)
+#define WIDEN_BY (256u << 10)
 
 static void maybe_free(struct exec *x);
 
@@ -119,9 +122,21 @@ static int stream_fd(const struct exec *x, uint32_t id)
     return id == x->err ? 2 : 1;
 }
 
+static void maybe_widen(struct exec *x, uint32_t id, size_t len)
+{
+    size_t *seen = &x->seen[stream_fd(x, id) - 1];
+    struct link *l = container_link(x->container);
+    if (*seen >= WIDEN_AFTER || !l)
+        return;
+    *seen += len;
+    if (*seen >= WIDEN_AFTER)
+        link_stream_widen(l, id, WIDEN_BY);
+}
+
 static void on_data(void *user, uint32_t id, const uint8_t *data, size_t len)
 {
     struct exec *x = user;
+    maybe_widen(x, id, len);
     if (x->released || !x->events.on_output) {
         struct link *l = container_link(x->container);
         if (l)

@@ -15,6 +15,10 @@
 /* Encoded bytes made ahead of the connection. */
 #define AHEAD ((size_t)128 << 10)
 #define FRAME_HEADER 16u
+/* Bytes of a frame that goes straight to the connection, and how many must be there to send them at once
+ * rather than together with what else arrives in this turn of the loop. */
+#define PUSH_MAX ((size_t)256 << 10)
+#define PUSH_AT_ONCE ((size_t)32 << 10)
 
 struct output {
     struct request *request;
@@ -22,7 +26,7 @@ struct output {
     struct exec_watch watch;
     struct exec_reader reader;
     bool frames, follow, done;
-    int turn; /* which stream is first next time */
+    int turn; /* which stream is next */
     struct buf encoded;
     size_t sent;
 };
@@ -173,40 +177,46 @@ static void encode(struct output *o)
     execution_read_on(o->execution);
 }
 
-/* The short way for frames of bytes: from the journal straight to the connection. 0: go the long way. */
-static size_t pull_frame(struct output *o, uint8_t *to, size_t max)
+/* The short way for frames of bytes: from the journal straight to the connection, while it takes them. True:
+ * there is nothing to do until something happens; false: go the long way. */
+static bool push(struct output *o)
 {
-    for (int k = 0; k < 2; k++) {
-        int i = k ^ o->turn; /* neither stream starves the other */
+    int empty = 0;
+    while (empty < 2 && request_sendable(o->request)) {
+        int i = o->turn;
         const struct journal *j = &o->execution->out[i];
         uint64_t cursor = o->reader.cursor[i], lost;
         const uint8_t *p = NULL;
+        uint8_t header[FRAME_HEADER];
         size_t n = journal_peek(j, &cursor, &p, &lost);
         if (lost)
-            return 0;
+            return false;
+        o->turn = !i; /* neither stream starves the other */
+        empty = n == 0 ? empty + 1 : 0;
         if (n == 0)
             continue;
-        if (max <= FRAME_HEADER)
-            return 0;
-        n = n < max - FRAME_HEADER ? n : max - FRAME_HEADER;
-        frame_header(to, (uint8_t)(i + 1), cursor, n);
-        memcpy(to + FRAME_HEADER, p, n);
+        n = n < PUSH_MAX ? n : PUSH_MAX;
+        frame_header(header, (uint8_t)(i + 1), cursor, n);
+        struct iovec pieces[] = {{header, sizeof header}, {(void *)(uintptr_t)p, n}};
+        if (!request_send(o->request, pieces, 2))
+            return false;
         o->reader.cursor[i] += n;
-        o->turn = !i;
         execution_read_on(o->execution);
-        return n + FRAME_HEADER;
     }
-    return 0;
+    bool ended = !o->follow || o->execution->state == EXECUTION_EXITED;
+    return empty < 2 ? o->request->rest.len > 0 : !ended;
+}
+
+static bool can_push(const struct output *o)
+{
+    return o->frames && !o->done && o->sent == o->encoded.len && request_sendable(o->request);
 }
 
 static ssize_t pull(struct request *r, uint8_t *to, size_t max)
 {
     struct output *o = r->state;
-    if (o->frames && !o->done && o->sent == o->encoded.len) {
-        size_t direct = pull_frame(o, to, max);
-        if (direct)
-            return (ssize_t)direct;
-    }
+    if (can_push(o) && push(o))
+        return PULL_LATER;
     if (o->sent == o->encoded.len) {
         buf_clear(&o->encoded);
         o->sent = 0;
@@ -229,7 +239,19 @@ static ssize_t pull(struct request *r, uint8_t *to, size_t max)
 static void on_event(void *user, struct execution *x)
 {
     struct output *o = user;
+    uint64_t unread = x->out[0].total - o->reader.cursor[0] + x->out[1].total - o->reader.cursor[1];
+    if (o->request->suspended && o->request->rest.len > 0)
+        return; /* on_room() goes on */
+    if (unread >= PUSH_AT_ONCE && can_push(o) && push(o))
+        return;
     request_more(o->request);
+}
+
+static void on_room(struct request *r)
+{
+    struct output *o = r->state;
+    if (!can_push(o) || !push(o))
+        request_more(r);
 }
 
 static void close_output(struct request *r)
@@ -284,5 +306,6 @@ void api_exec_output(struct request *r)
     r->state = o;
     r->on_close = close_output;
     r->pull = pull;
+    r->on_room = on_room;
     request_stream(r, 200, o->frames ? "application/vnd.cloister.frames" : "application/x-ndjson", -1);
 }

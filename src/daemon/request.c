@@ -158,6 +158,16 @@ void request_stream(struct request *r, int status, const char *type, int64_t siz
     answer(r, status, type, MHD_create_response_from_callback(length, STREAM_BLOCK, server_pull, r, NULL));
 }
 
+bool request_sendable(const struct request *r)
+{
+    return r->chunked && r->answered && !r->gone && (r->pulling || r->suspended) && r->rest.len == 0;
+}
+
+bool request_send(struct request *r, const struct iovec *pieces, int count)
+{
+    return server_send(r, pieces, count);
+}
+
 void request_more(struct request *r)
 {
     server_resume(r);
@@ -255,6 +265,7 @@ void request_begin(struct request *r, const char *method)
 {
     struct error err = {0};
     buf_init(&r->text, REQUEST_MAX_JSON + 1);
+    buf_init(&r->rest, 0);
     if (admit(r, method, &err) < 0) {
         if (!r->answered)
             request_error(r, &err);
@@ -319,5 +330,6 @@ void request_finish(struct request *r)
     MHD_set_connection_option(r->conn, MHD_CONNECTION_OPTION_TIMEOUT, SERVER_IDLE_SECONDS);
     json_decref(r->body);
     buf_free(&r->text);
+    buf_free(&r->rest);
     uri_free(&r->uri);
 }

@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 struct cell;
 struct daemon;
@@ -49,6 +50,9 @@ struct request {
      * after request_more(). */
     ssize_t (*pull)(struct request *r, uint8_t *to, size_t max);
 
+    /* The connection of a waiting streamed answer takes bytes again: request_send() may go on. */
+    void (*on_room)(struct request *r);
+
     /* The server's own. */
     struct MHD_Connection *conn;
     struct connection *peer;
@@ -58,6 +62,9 @@ struct request {
     struct error uri_error;
     uint64_t discarded;
     bool begun, complete, suspended, answered, gone;
+    bool chunked, pulling; /* for request_sendable() */
+    struct buf rest;       /* of what request_send() got, until the connection takes it */
+    size_t rest_sent;
     struct {
         char name[32], value[128];
     } headers[4];
@@ -81,6 +88,12 @@ void request_error_status(struct request *r, int status, const struct error *err
 void request_stream(struct request *r, int status, const char *type, int64_t size);
 /* Something happened that a waiting on_body or pull may go on with. */
 void request_more(struct request *r);
+/* A shorter way for large pieces of a streamed answer of unknown length: straight to the connection, without
+ * a copy, from inside r->pull or while it waits after PULL_LATER. Sendable: the connection is known to be
+ * clear and there is such a way (HTTP/1.1). The pieces are sent as one chunk; what the connection does not
+ * take at once is copied and sent later, after which r->on_room is called. False: the client has left. */
+bool request_sendable(const struct request *r);
+bool request_send(struct request *r, const struct iovec *pieces, int count);
 /* No idle timeout on this connection from now on until the request ends: for streams and long polls. */
 void request_no_timeout(struct request *r);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* Memory per connection: bounds the size of request heads, and of the pieces in which bodies come and go. */
@@ -33,6 +34,7 @@ struct connection {
     struct request *request; /* the present one, or NULL */
     int fd;
     bool left;
+    bool watches_room, roomy; /* see server_send() */
 };
 
 /* ---- driving the library ---- */
@@ -89,6 +91,109 @@ void server_resume(struct request *r)
     r->peer->server->due = true;
 }
 
+/* ---- past the library ----
+ *
+ * The library copies what it sends, and suspending and resuming a connection costs it system calls of its
+ * own. A stream of large pieces avoids both: when the library asks for more of a body of unknown length,
+ * everything before has been sent and it stands between two chunks. There, and until the suspended connection
+ * is resumed, whole chunks can be written to its socket. */
+
+#define CHUNK_HEAD_MAX 20
+#define DIRECT_BUFFER (512 << 10) /* bytes on their way to a client that reads a flood */
+
+static void watch_room(struct connection *c, bool on)
+{
+    if (c->watches_room == on)
+        return;
+    struct epoll_event ev = {.events = EPOLLET | (on ? EPOLLOUT : 0), .data.ptr = c};
+    if (epoll_ctl(c->server->left_fd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
+        c->watches_room = on;
+}
+
+/* Bytes sent, 0 when the socket is full, -1 when the client has left. */
+static ssize_t send_some(struct request *r, struct iovec *iov, int count)
+{
+    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)count};
+    ssize_t n;
+    do
+        n = sendmsg(r->peer->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (n < 0 && errno == EINTR);
+    if (n >= 0)
+        return n;
+    if (errno == EAGAIN)
+        return 0;
+    r->gone = true;
+    server_resume(r);
+    return -1;
+}
+
+/* False: there is still some. */
+static bool send_rest(struct request *r)
+{
+    while (r->rest_sent < r->rest.len) {
+        struct iovec iov = {r->rest.data + r->rest_sent, r->rest.len - r->rest_sent};
+        ssize_t n = send_some(r, &iov, 1);
+        if (n <= 0)
+            return false;
+        r->rest_sent += (size_t)n;
+    }
+    buf_clear(&r->rest);
+    r->rest_sent = 0;
+    return true;
+}
+
+static void on_room(struct request *r)
+{
+    if (r->rest.len == 0 || r->gone || !send_rest(r))
+        return;
+    watch_room(r->peer, false);
+    if (r->suspended && r->on_room)
+        r->on_room(r);
+}
+
+/* Keeps what follows the first `sent` bytes. */
+static bool keep_rest(struct request *r, const struct iovec *iov, int count, size_t sent)
+{
+    for (int i = 0; i < count; i++) {
+        size_t skip = sent < iov[i].iov_len ? sent : iov[i].iov_len;
+        sent -= skip;
+        buf_append(&r->rest, (const uint8_t *)iov[i].iov_base + skip, iov[i].iov_len - skip);
+    }
+    if (!r->rest.failed) {
+        watch_room(r->peer, true);
+        return true;
+    }
+    r->gone = true; /* a chunk that cannot be completed: the connection is of no use any more */
+    server_resume(r);
+    return false;
+}
+
+bool server_send(struct request *r, const struct iovec *pieces, int count)
+{
+    char head[CHUNK_HEAD_MAX];
+    struct iovec iov[8];
+    size_t len = 0;
+    if (count > 6)
+        return false;
+    if (!r->peer->roomy) {
+        int size = DIRECT_BUFFER;
+        r->peer->roomy = true;
+        setsockopt(r->peer->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* as far as the machine allows */
+    }
+    for (int i = 0; i < count; i++) {
+        iov[i + 1] = pieces[i];
+        len += pieces[i].iov_len;
+    }
+    int n = snprintf(head, sizeof head, "%zx\r\n", len);
+    iov[0] = (struct iovec){head, (size_t)n};
+    iov[count + 1] = (struct iovec){(char *)(uintptr_t)"\r\n", 2};
+    size_t all = len + (size_t)n + 2;
+    ssize_t sent = send_some(r, iov, count + 2);
+    if (sent < 0)
+        return false;
+    return (size_t)sent == all || keep_rest(r, iov, count + 2, (size_t)sent);
+}
+
 /* The library does not look at suspended connections, so a client that leaves while its request waits is
  * noticed here. */
 static void on_left(uv_poll_t *p, int status, int events)
@@ -98,6 +203,11 @@ static void on_left(uv_poll_t *p, int status, int events)
     int n = epoll_wait(s->left_fd, ev, 64, 0);
     for (int i = 0; i < n; i++) {
         struct connection *c = ev[i].data.ptr;
+        if (!(ev[i].events & (EPOLLHUP | EPOLLERR))) {
+            if (c->request)
+                on_room(c->request);
+            continue;
+        }
         c->left = true;
         if (c->request && c->request->suspended) {
             c->request->gone = true;
@@ -166,6 +276,7 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *conn, const c
         return MHD_NO;
     if (!r->begun) {
         r->begun = true;
+        r->chunked = strcmp(version, MHD_HTTP_VERSION_1_1) == 0;
         request_begin(r, method);
         if (r->gone)
             return MHD_NO;
@@ -207,7 +318,11 @@ ssize_t server_pull(void *cls, uint64_t position, char *to, size_t max)
     struct request *r = cls;
     if (r->gone)
         return MHD_CONTENT_READER_END_WITH_ERROR;
-    ssize_t n = r->pull(r, (uint8_t *)to, max);
+    r->pulling = true;
+    ssize_t n = r->rest.len > 0 && !send_rest(r) ? PULL_LATER : r->pull(r, (uint8_t *)to, max);
+    r->pulling = false;
+    if (r->gone)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
     if (n > 0)
         return n;
     if (n == PULL_LATER) {

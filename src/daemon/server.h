@@ -4,9 +4,11 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 struct daemon;
 struct request;
@@ -22,6 +24,8 @@ void server_close(struct server *s);
 
 /* For request.c: lets a waiting request go on at the next turn of the loop. */
 void server_resume(struct request *r);
+/* For request.c: see request_send(). */
+bool server_send(struct request *r, const struct iovec *pieces, int count);
 /* For request.c: the library's reader of a streamed answer; `cls` is the request. */
 ssize_t server_pull(void *cls, uint64_t position, char *to, size_t max);
 

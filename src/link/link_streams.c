@@ -189,6 +189,16 @@ int link_stream_write(struct link *l, uint32_t id, const void *data, size_t len)
     return 0;
 }
 
+int link_stream_write_apart(struct link *l, uint32_t id, size_t len, uint8_t header[LINK_HEADER_SIZE])
+{
+    _Static_assert(LINK_HEADER_SIZE == FRAME_HEADER_SIZE, "link.h and frame.h agree");
+    if (l->out.pending > 0 || len == 0 || len > LINK_DATA_MAX || len > link_stream_writable(l, id))
+        return -1;
+    find(l, id)->credit -= (uint32_t)len;
+    frame_header_write(header, FRAME_DATA, id, (uint32_t)len);
+    return 0;
+}
+
 void link_stream_end(struct link *l, uint32_t id)
 {
     struct stream *s = find(l, id);
@@ -239,6 +249,15 @@ void link_stream_consumed(struct link *l, uint32_t id, size_t n)
     s->unreturned = 0;
     s->credit += grant;
     link_put_u32_frame(l, FRAME_WINDOW, id, grant);
+}
+
+void link_stream_widen(struct link *l, uint32_t id, uint32_t n)
+{
+    struct stream *s = find(l, id);
+    if (!l->alive || !s || s->sending || n == 0 || n > LINK_CREDIT_MAX / 2 - s->credit)
+        return;
+    s->credit += n;
+    link_put_u32_frame(l, FRAME_WINDOW, id, n);
 }
 
 /* A frame about a stream that is not open here. Fatal when no honest peer could have sent it. */

@@ -3,10 +3,13 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/client/frames.h"
+#include "cli/client/tap.h"
 #include "cli/stream.h"
 #include "cli/tty.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -19,22 +22,22 @@ struct sink {
     struct buf pending; /* what our reader has not taken yet */
     size_t off;
     uint64_t broken_ns; /* when our reader went away; 0: it did not */
+    bool pipe;          /* a pipe that we may splice(2) into */
 };
 
 struct attach {
     const struct attach_config *config;
     struct attach_result *result;
-    CURLM *multi;
-    CURL *output, *input;
+    CURLM *multi; /* NULL: no input to pass on */
+    CURL *input;
+    struct tap tap; /* the output */
     struct frames frames;
     struct sink sinks[2];
     struct stream in;
-    bool out_paused, in_paused, in_attached, done;
+    bool in_paused, in_attached, done;
+    enum tap_outcome tap_state;
     int signals; /* signalfd */
     sigset_t old_mask;
-    struct buf refusal; /* body of an error answer to the output request */
-    struct error *err;  /* where callbacks put their error */
-    bool gave_up;
 };
 
 /* ---- small calls beside the streams ---- */
@@ -115,10 +118,13 @@ static int on_output(void *user, int fd, const uint8_t *data, size_t len, struct
         }
         return 0;
     }
-    if (buf_append(&k->pending, data, len) < 0)
-        return error_oom(err);
-    flush(s, k);
-    return 0;
+    ssize_t n = idle(k) ? stream_write(&k->stream, data, len) : 0;
+    if (n < 0 && errno != EAGAIN) {
+        broken(s, k);
+        return 0;
+    }
+    size_t done = n > 0 ? (size_t)n : 0;
+    return buf_append(&k->pending, data + done, len - done) < 0 ? error_oom(err) : 0;
 }
 
 static int on_event(void *user, const char *json, size_t len, struct error *err)
@@ -132,23 +138,29 @@ static int on_event(void *user, const char *json, size_t len, struct error *err)
     return 0;
 }
 
-static size_t on_body(char *data, size_t size, size_t n, void *user)
+static bool sinks_idle(void *user)
+{
+    const struct attach *s = user;
+    return idle(&s->sinks[0]) && idle(&s->sinks[1]);
+}
+
+static int sink_pipe(void *user, int fd)
+{
+    const struct attach *s = user;
+    const struct sink *k = &s->sinks[fd - 1];
+    return k->pipe && !k->broken_ns && !s->config->capture ? k->stream.fd : -1;
+}
+
+static void sink_moved(void *user, int fd, ssize_t n)
 {
     struct attach *s = user;
-    long status = 0;
-    curl_easy_getinfo(s->output, CURLINFO_RESPONSE_CODE, &status);
-    if (status >= 300)
-        return buf_append(&s->refusal, data, size * n) < 0 ? 0 : size * n;
-    /* A chunk is taken whole, or not at all while an earlier one waits for its reader. */
-    if (!idle(&s->sinks[0]) || !idle(&s->sinks[1])) {
-        s->out_paused = true;
-        return CURL_WRITEFUNC_PAUSE;
-    }
-    if (frames_feed(&s->frames, data, size * n, s->err) == 0)
-        return size * n;
-    s->gave_up = true;
-    return 0;
+    if (n < 0)
+        broken(s, &s->sinks[fd - 1]);
+    else
+        s->result->bytes[fd - 1] += (uint64_t)n;
 }
+
+static const struct tap_ops tap_ops = {.ready = sinks_idle, .pipe = sink_pipe, .moved = sink_moved};
 
 /* ---- input ---- */
 
@@ -175,14 +187,10 @@ static int attach_output(struct attach *s, struct error *err)
 {
     cleanup_free char *url =
         url_make("/v1/containers/%s/exec/%s/output", s->config->container, s->config->exec);
-    s->output = url ? http_handle(s->config->http, "GET", url, err) : NULL;
-    if (!s->output)
-        return -1;
-    static struct curl_slist accept = {.data = (char *)"Accept: " FRAMES_TYPE};
-    curl_easy_setopt(s->output, CURLOPT_HTTPHEADER, &accept);
-    curl_easy_setopt(s->output, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(s->output, CURLOPT_WRITEDATA, s);
-    return curl_multi_add_handle(s->multi, s->output) ? error_oom(err) : 0;
+    s->tap.ops = &tap_ops;
+    s->tap.user = s;
+    s->tap.frames = &s->frames;
+    return url ? tap_open(&s->tap, http_socket(s->config->http), url, err) : error_oom(err);
 }
 
 static int attach_input(struct attach *s, struct error *err)
@@ -191,9 +199,10 @@ static int attach_input(struct attach *s, struct error *err)
         return 0;
     cleanup_free char *url =
         url_make("/v1/containers/%s/exec/%s/stdin", s->config->container, s->config->exec);
-    s->input = url ? http_handle(s->config->http, "PUT", url, err) : NULL;
+    s->multi = curl_multi_init();
+    s->input = url && s->multi ? http_handle(s->config->http, "PUT", url, err) : NULL;
     if (!s->input)
-        return -1;
+        return s->multi && url ? -1 : error_oom(err);
     curl_easy_setopt(s->input, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(s->input, CURLOPT_READFUNCTION, on_stdin);
     curl_easy_setopt(s->input, CURLOPT_READDATA, s);
@@ -217,16 +226,14 @@ static int catch_signals(struct attach *s, struct error *err)
 
 static int begin(struct attach *s, struct error *err)
 {
-    s->multi = curl_multi_init();
-    if (!s->multi)
-        return error_oom(err);
     for (int i = 0; i < 2; i++) {
-        stream_open(&s->sinks[i].stream, i + 1);
+        struct stream *out = &s->sinks[i].stream;
+        stream_open(out, i + 1);
+        s->sinks[i].pipe = out->own && fcntl(out->fd, F_GETPIPE_SZ) > 0;
         buf_init(&s->sinks[i].pending, 0);
         buf_init(&s->result->captured[i], ATTACH_CAPTURE_MAX);
     }
     stream_open(&s->in, 0);
-    buf_init(&s->refusal, 64 << 10);
     frames_init(&s->frames);
     s->frames.on_output = on_output;
     s->frames.on_event = on_event;
@@ -241,12 +248,9 @@ static int begin(struct attach *s, struct error *err)
 static void end(struct attach *s)
 {
     tty_restore();
-    CURL *handles[] = {s->output, s->input};
-    for (size_t i = 0; i < 2; i++) {
-        if (!handles[i])
-            continue;
-        curl_multi_remove_handle(s->multi, handles[i]);
-        curl_easy_cleanup(handles[i]);
+    if (s->input) {
+        curl_multi_remove_handle(s->multi, s->input);
+        curl_easy_cleanup(s->input);
     }
     if (s->multi)
         curl_multi_cleanup(s->multi);
@@ -255,7 +259,7 @@ static void end(struct attach *s)
         buf_free(&s->sinks[i].pending);
     }
     stream_close(&s->in);
-    buf_free(&s->refusal);
+    tap_close(&s->tap);
     frames_free(&s->frames);
     if (s->signals >= 0)
         close(s->signals);
@@ -277,75 +281,82 @@ static void take_signals(struct attach *s)
     }
 }
 
-static void add_fd(struct curl_waitfd *fds, unsigned *n, int fd, short events)
+static void add_fd(struct pollfd *fds, unsigned *n, int fd, short events)
 {
-    fds[(*n)++] = (struct curl_waitfd){.fd = fd, .events = events};
+    fds[(*n)++] = (struct pollfd){.fd = fd, .events = events};
+}
+
+/* With libcurl where it has something to do. */
+static void poll_all(struct attach *s, struct pollfd *fds, unsigned n, int timeout_ms)
+{
+    struct curl_waitfd extra[8];
+    if (!s->in_attached) {
+        poll(fds, n, timeout_ms);
+        return;
+    }
+    for (unsigned i = 0; i < n; i++)
+        extra[i] = (struct curl_waitfd){
+            .fd = fds[i].fd, .events = fds[i].events & POLLOUT ? CURL_WAIT_POLLOUT : CURL_WAIT_POLLIN};
+    curl_multi_poll(s->multi, extra, n, timeout_ms, NULL);
 }
 
 static void wait_some(struct attach *s)
 {
-    struct curl_waitfd fds[4];
+    struct pollfd fds[8];
     unsigned n = 0;
-    add_fd(fds, &n, s->signals, CURL_WAIT_POLLIN);
+    add_fd(fds, &n, s->signals, POLLIN);
     if (s->in_attached && s->in_paused)
-        add_fd(fds, &n, s->in.fd, CURL_WAIT_POLLIN);
+        add_fd(fds, &n, s->in.fd, POLLIN);
+    if (!s->done && s->tap_state == TAP_WAITS)
+        add_fd(fds, &n, s->tap.fd, POLLIN);
+    bool moving = s->tap_state == TAP_WAITS_SINK && sinks_idle(s);
     for (int i = 0; i < 2; i++)
-        if (!idle(&s->sinks[i]))
-            add_fd(fds, &n, s->sinks[i].stream.fd, CURL_WAIT_POLLOUT);
-    curl_multi_poll(s->multi, fds, n, 1000, NULL);
+        if (!idle(&s->sinks[i]) || (moving && i == s->tap.frames->header[0] - 1))
+            add_fd(fds, &n, s->sinks[i].stream.fd, POLLOUT);
+    poll_all(s, fds, n, !s->done && s->tap_state == TAP_AGAIN ? 0 : 1000);
     take_signals(s);
     for (int i = 0; i < 2; i++)
         flush(s, &s->sinks[i]);
-    if (s->out_paused && idle(&s->sinks[0]) && idle(&s->sinks[1])) {
-        s->out_paused = false;
-        curl_easy_pause(s->output, CURLPAUSE_CONT);
-    }
     if (s->in_attached && s->in_paused) {
         s->in_paused = false;
         curl_easy_pause(s->input, CURLPAUSE_CONT);
     }
 }
 
-static int output_ended(struct attach *s, CURLcode code, struct error *err)
-{
-    long status = 0;
-    s->done = true;
-    if (s->gave_up)
-        return -1;
-    curl_easy_getinfo(s->output, CURLINFO_RESPONSE_CODE, &status);
-    if (status >= 300)
-        return http_error(status, s->refusal.data, s->refusal.len, err);
-    if (s->result->exit)
-        return 0;
-    if (code != CURLE_OK)
-        return http_transport_error(s->config->http, code, NULL, err);
-    return error_set(err, ERROR_GONE, "the daemon ended the output before the command did");
-}
-
-static int take_messages(struct attach *s, struct error *err)
+static void drive_input(struct attach *s)
 {
     CURLMsg *m;
     int left;
-    while ((m = curl_multi_info_read(s->multi, &left))) {
-        if (m->msg != CURLMSG_DONE)
-            continue;
-        if (m->easy_handle == s->input)
+    if (!s->in_attached)
+        return;
+    curl_multi_perform(s->multi, &left);
+    while ((m = curl_multi_info_read(s->multi, &left)))
+        if (m->msg == CURLMSG_DONE && m->easy_handle == s->input)
             s->in_attached = false;
-        else if (output_ended(s, m->data.result, err) < 0)
-            return -1;
-    }
-    return 0;
+}
+
+static int drive_output(struct attach *s, struct error *err)
+{
+    if (s->done)
+        return 0;
+    s->tap_state = tap_run(&s->tap, err);
+    if (s->tap_state == TAP_FAILED)
+        return -1;
+    s->done = s->tap_state == TAP_ENDED;
+    if (!s->done || s->result->exit)
+        return 0;
+    return error_set(err, ERROR_GONE, "the daemon ended the output before the command did");
 }
 
 int attach_run(const struct attach_config *config, struct attach_result *ret, struct error *err)
 {
-    struct attach s = {.config = config, .result = ret, .signals = -1, .err = err};
+    struct attach s = {.config = config, .result = ret, .signals = -1, .tap = {.fd = -1}};
     *ret = (struct attach_result){0};
-    int r = begin(&s, err), running;
-    while (r == 0 && !(s.done && idle(&s.sinks[0]) && idle(&s.sinks[1]))) {
-        curl_multi_perform(s.multi, &running);
-        r = take_messages(&s, err);
-        if (r == 0 && !(s.done && idle(&s.sinks[0]) && idle(&s.sinks[1])))
+    int r = begin(&s, err);
+    while (r == 0 && !(s.done && sinks_idle(&s))) {
+        drive_input(&s);
+        r = drive_output(&s, err);
+        if (r == 0 && !(s.done && sinks_idle(&s)))
             wait_some(&s);
     }
     end(&s);

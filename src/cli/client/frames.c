@@ -66,3 +66,15 @@ int frames_feed(struct frames *f, const void *data, size_t len, struct error *er
     }
     return 0;
 }
+
+size_t frames_output_left(const struct frames *f)
+{
+    return f->have == sizeof f->header && f->header[0] != FRAME_EVENT ? f->left : 0;
+}
+
+void frames_skip(struct frames *f, size_t n)
+{
+    f->left -= (uint32_t)n;
+    if (f->left == 0)
+        f->have = 0;
+}

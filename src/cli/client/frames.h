@@ -24,5 +24,9 @@ struct frames {
 void frames_init(struct frames *f);
 void frames_free(struct frames *f);
 int frames_feed(struct frames *f, const void *data, size_t len, struct error *err);
+/* For a caller that moves output itself: bytes of the present frame that are still to come (0: none, or no
+ * output), and that so many of them are dealt with. */
+size_t frames_output_left(const struct frames *f);
+void frames_skip(struct frames *f, size_t n);
 
 #endif

@@ -47,6 +47,11 @@ void http_close(struct http *h)
     curl_global_cleanup();
 }
 
+const char *http_socket(const struct http *h)
+{
+    return h->socket;
+}
+
 /* ---- addresses ---- */
 
 static void put_encoded(struct buf *b, const char *text)

@@ -16,6 +16,7 @@ struct http;
 
 int http_open(struct http **ret, const char *socket_path, struct error *err);
 void http_close(struct http *h);
+const char *http_socket(const struct http *h);
 
 /* A path or query with every %s percent-encoded: url_make("/v1/containers/%s/files?path=%s", name, path).
  * malloc'ed; NULL: no memory. */
