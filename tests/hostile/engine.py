@@ -537,13 +537,9 @@ def e17(w):
         raise Failed('it did not end after its reader had left')
     check(read > 1 << 20, 'little was read', read)
     # address sanitizer keeps freed memory for a while
-    check(highest < (200 << 10 if asan(w) else 32 << 10), f'{highest} KiB resident')
+    check(highest < (200 << 10 if w.sanitized() else 32 << 10), f'{highest} KiB resident')
     r = w.sh('head -c 10000000 /dev/zero | tr "\\0" x')
     check(r.code == 0 and r.out == b'x' * 10000000, f'twin: {len(r.out)} bytes, exit {r.code}')
-
-
-def asan(w):
-    return b'__asan_init' in open(w.cloister, 'rb').read()
 
 
 @test('E17 a reader that is always a little slower than the program: 100 MB arrive byte for byte, the launcher stays below 32 MiB; '
@@ -561,7 +557,7 @@ def e17_slow(w):
     equal(p.wait(10), 7, 'twin: exit')
     p.stdout.close()
     equal(got.hexdigest(), want.hexdigest(), 'the bytes')
-    check(highest < (200 << 10 if asan(w) else 32 << 10), f'{highest} KiB resident')
+    check(highest < (200 << 10 if w.sanitized() else 32 << 10), f'{highest} KiB resident')
 
 
 @test('E18 one endless line, a million tiny writes, terminal escapes, bytes that are no UTF-8: passed exactly; --json stays JSON')
