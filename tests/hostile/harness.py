@@ -242,7 +242,7 @@ class World:
         self.after = []  # further checks after each test
         atexit.register(self.close)
         for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(s, lambda *_: sys.exit(1))
+            signal.signal(s, self.interrupted)
         libc.prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: whatever escapes its parent becomes our child
         self.cgroup = OwnCgroup()
         self.cleanups.append(self.cgroup.remove)
@@ -252,6 +252,13 @@ class World:
         self.copy_binaries()
         self.make_canaries()
         self.victim_process = None
+
+    def interrupted(self, *_):
+        """Told to end: nothing that catches exceptions may keep us."""
+        for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(s, signal.SIG_IGN)
+        self.close()
+        os._exit(1)
 
     # -- setting up --
 
@@ -553,6 +560,10 @@ os._exit(0)
 
     def close(self):
         cleanups, self.cleanups = self.cleanups, []
+        if cleanups:  # first what still runs, so that its cgroups and directories can go
+            for pid, *_ in descendants(os.getpid(), self.allowed):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
         for f in reversed(cleanups):
             with contextlib.suppress(Exception):
                 f()
