@@ -268,7 +268,8 @@ int fs_watch(const struct fs_request *q, const struct fs_io *io, struct buf *ret
     } else if (add(&w, fd, "", err) < 0) {
         return -1;
     }
-    if (watch_until_gone(&w, err) < 0)
+    emit(&w, "ready", "", S_ISDIR(st.st_mode), NULL);
+    if (fs_out_flush(&w.out, err) < 0 || watch_until_gone(&w, err) < 0)
         return -1;
     cbor_put_map(ret, 0);
     return 0;

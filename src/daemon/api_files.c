@@ -448,10 +448,22 @@ void api_file_list(struct request *r)
     file_call_begin(f, "fs.list", FILE_ITEMS);
 }
 
+static bool is_ready(const struct cbor_reader *item)
+{
+    struct cbor_reader event;
+    char text[8];
+    return cbor_map_find(item, "event", &event) && cbor_get_string(&event, text, sizeof text) == 0 &&
+           strcmp(text, "ready") == 0;
+}
+
+/* The answer begins when the agent watches, not before and not only with the first change: who has seen the
+ * head misses nothing. */
 static void on_change(struct file_call *f, struct cbor_reader item)
 {
     bool directory = false;
     answer_lines(f, item);
+    if (is_ready(&item))
+        return;
     json_open(&f->out, '{');
     if (file_put_string(&f->out, &item, "event") != 1 || file_put_string(&f->out, &item, "path") < 0 ||
         file_put_string(&f->out, &item, "to") < 0 ||
@@ -464,29 +476,14 @@ static void on_change(struct file_call *f, struct cbor_reader item)
     buf_append(&f->out, "\n", 1);
 }
 
-/* The path is there: the answer begins at once, so that the client need not wait for a change to see that it
- * watches. */
-static void on_stat_for_watch(struct file_call *f, struct cbor_reader value)
+void api_file_watch(struct request *r)
 {
     static const char *const bools[] = {"recursive", NULL};
     struct error err = {0};
-    file_arg_str(f, "path", uri_query(&f->request->uri, "path"));
-    if (pass_bools(f, bools, &err) < 0)
+    struct file_call *f = begin_path(r, &err);
+    if (!f || pass_bools(f, bools, &err) < 0)
         return;
-    f->ended = false;
     f->on_item = on_change;
     f->on_value = answer_lines;
     file_call_begin(f, "fs.watch", FILE_ITEMS);
-    if (f->op)
-        answer_lines(f, value);
-}
-
-void api_file_watch(struct request *r)
-{
-    struct error err = {0};
-    struct file_call *f = begin_path(r, &err);
-    if (!f)
-        return;
-    f->on_value = on_stat_for_watch;
-    file_call_begin(f, "fs.stat", FILE_NO_STREAM);
 }

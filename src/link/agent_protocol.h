@@ -69,7 +69,8 @@
  *   "fs.symlink" {path, target} -> {}      "fs.chmod" {path, mode} -> {}
  *   "fs.export" {path, stream, exclude?: array of patterns} -> {entries, sent, sha256}       stream: a POSIX pax tar of the tree (or of one file)
  *   "fs.import" {path, stream, size?, sha256?, parents?} -> {entries, size, sha256}   stream: a tar; unpacked below path, which nothing in it can leave
- *   "fs.watch"  {path, recursive?, stream} -> {} when cancelled or path is gone; stream: a CBOR sequence of {event: "create|modify|delete|rename|attrib|overflow", path, isDirectory, to?}
+ *   "fs.watch"  {path, recursive?, stream} -> {} when cancelled or path is gone; stream: a CBOR sequence of {event: "ready|create|modify|delete|rename|attrib|overflow", path, isDirectory, to?};
+ *               first "ready" with an empty path: from then on no change is missed
  */
 #ifndef CLOISTER_LINK_AGENT_PROTOCOL_H
 #define CLOISTER_LINK_AGENT_PROTOCOL_H

@@ -715,7 +715,7 @@ static void watch_tree(void **state)
     struct arg args[] = {S("path", "/data/w"), U("stream", s.stream), B("recursive"), {0}};
     struct buf b = args_make(args);
     box_call_start(box, 0, "fs.watch", &b, &a);
-    box_run(box, 200);
+    assert_true(told(&s, "ready", ""));
     shell("cd /data/w; touch sub/file; echo x >> sub/file; chmod 600 sub/file; mv sub/file moved; mkdir -p "
           "new/er; touch new/er/deep");
     assert_true(told(&s, "create", "sub/file"));
@@ -746,7 +746,7 @@ static void watch_cancelled(void **state)
     struct arg args[] = {S("path", "/data"), U("stream", s.stream), {0}};
     struct buf b = args_make(args);
     uint32_t call = box_call_start(box, 0, "fs.watch", &b, &a);
-    box_run(box, 100);
+    assert_true(told(&s, "ready", ""));
     link_cancel(box_link(box), call);
     assert_true(box_until(box, &s.ended, 2000));
     box_run(box, 50);

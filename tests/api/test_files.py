@@ -217,7 +217,6 @@ class Files(Case):
         c.request("GET", self.path("/watch") + "?path=/tmp/w&recursive=true")
         reply = c.getresponse()
         self.assertEqual(reply.status, 200)
-        time.sleep(0.5)
         self.sh("touch /tmp/w/new; mv /tmp/w/new /tmp/w/newer; rm /tmp/w/newer; mkdir /tmp/w/d; touch /tmp/w/d/deep")
         seen = []
         while ("create", "d/deep") not in seen:
