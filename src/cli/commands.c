@@ -89,8 +89,11 @@ static const struct command image_list = {"list", "list the images", .home = HOM
 static const struct command image_inspect = {"inspect", "show an image's configuration and layers",
                                              .home = HOME_IMAGE};
 static const struct command image_rm = {"rm", "remove an image", .home = HOME_IMAGE};
-static const struct command *const image_commands[] = {
-    &image_pull, &image_import, &image_build, &image_list, &image_inspect, &image_rm, NULL};
+static const struct command image_alias = {"alias", "let a name stand for another image", .home = HOME_IMAGE};
+static const struct command image_gc = {"gc", "remove what nothing needs any more", .home = HOME_IMAGE};
+static const struct command *const image_commands[] = {&image_pull,  &image_import,  &image_build,
+                                                       &image_list,  &image_inspect, &image_rm,
+                                                       &image_alias, &image_gc,      NULL};
 
 static const struct command command_image = {
     .name = "image",
