@@ -16,7 +16,7 @@ struct options {
     const struct option_def *table;
     size_t rows;
     struct values *values; /* one per row of the table; of flags only the count is used */
-    bool help;
+    bool help, lenient;    /* lenient: what is wrong is passed over */
     const char **operands;
     size_t operand_count;
     char *const *command;
@@ -165,7 +165,7 @@ static int parse_words(struct options *o, struct operand_rule rule, int argc, ch
         if (!ended && word[0] == '-' && word[1]) {
             int r =
                 word[1] == '-' ? parse_long(o, argc, argv, &i, err) : parse_letters(o, argc, argv, &i, err);
-            if (r < 0)
+            if (r < 0 && !o->lenient)
                 return -1;
             continue;
         }
@@ -173,20 +173,24 @@ static int parse_words(struct options *o, struct operand_rule rule, int argc, ch
             o->command = argv + i;
             return 0;
         }
-        if (o->operand_count == rule.max)
+        if (o->operand_count == rule.max) {
+            if (o->lenient)
+                continue;
             return error_field(err, "operand", "unexpected argument \"%s\"", word);
+        }
         o->operands[o->operand_count++] = word;
     }
     return 0;
 }
 
-int options_parse(const struct option_def *table, struct operand_rule rule, int argc, char *const *argv,
-                  struct options **ret, struct error *err)
+static int parse(const struct option_def *table, struct operand_rule rule, bool lenient, int argc,
+                 char *const *argv, struct options **ret, struct error *err)
 {
     struct options *o = calloc(1, sizeof *o);
     if (!o)
         return error_oom(err);
     o->table = table;
+    o->lenient = lenient;
     while (table && !table_end(&table[o->rows]))
         o->rows++;
     o->values = calloc(o->rows + 1, sizeof *o->values);
@@ -198,6 +202,24 @@ int options_parse(const struct option_def *table, struct operand_rule rule, int 
     }
     *ret = o;
     return 0;
+}
+
+int options_parse(const struct option_def *table, struct operand_rule rule, int argc, char *const *argv,
+                  struct options **ret, struct error *err)
+{
+    return parse(table, rule, false, argc, argv, ret, err);
+}
+
+bool options_ask_json(const struct option_def *table, struct operand_rule rule, int argc, char *const *argv)
+{
+    struct error ignored = {0};
+    struct options *o = NULL;
+    if (parse(table, rule, true, argc, argv, &o, &ignored) < 0)
+        return false;
+    long row = row_of(o, "json", 4);
+    bool asked = row >= 0 && o->values[row].count > 0;
+    options_free(o);
+    return asked;
 }
 
 void options_free(struct options *o)

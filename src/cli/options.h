@@ -45,6 +45,9 @@ struct options;
  */
 int options_parse(const struct option_def *table, struct operand_rule rule, int argc, char *const *argv,
                   struct options **ret, struct error *err);
+/* Of words that options_parse() refuses: whether --json is among the options all the same, and one of this
+ * table. */
+bool options_ask_json(const struct option_def *table, struct operand_rule rule, int argc, char *const *argv);
 void options_free(struct options *o);
 
 /* `name` must be in the table: asking for another one is a bug and aborts. */

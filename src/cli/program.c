@@ -3,18 +3,21 @@
 #include "base/cleanup.h"
 #include "base/paths.h"
 #include "cli/help.h"
+#include "cli/json_text.h"
 #include "cli/message.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-static int usage_error(const struct command *of, const struct command *c, const struct error *err)
+static int usage_error(const struct command *of, const struct command *c, bool json, const struct error *err)
 {
     char name[64];
     snprintf(name, sizeof name, "%s%s%s", of ? of->name : "", of ? " " : "", c->name);
     struct error e = *err;
     error_wrap(&e, "%s", name);
+    if (json)
+        json_text_error(&e);
     return message_usage(name, &e);
 }
 
@@ -31,13 +34,13 @@ int program_command(const struct command *of, const struct command *c, int argc,
     struct error err = {0};
     struct options *o = NULL;
     if (options_parse(c->options, c->rule, argc, argv, &o, &err) < 0)
-        return usage_error(of, c, &err);
+        return usage_error(of, c, options_ask_json(c->options, c->rule, argc, argv), &err);
     int code;
     if (options_help(o)) {
         help_command(stdout, of, c);
         code = stdout_complete() ? 0 : EXIT_OWN_FAILURE;
     } else if (check_operands(c, o, &err) < 0) {
-        code = usage_error(of, c, &err);
+        code = usage_error(of, c, options_ask_json(c->options, c->rule, argc, argv), &err);
     } else {
         code = run(o);
     }
