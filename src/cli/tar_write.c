@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,14 @@ struct tar_writer {
     bool ended;
     uint64_t skipped;
     char *first_skipped;
+    void *linked; /* tree of struct linked: files of several names that were packed */
+};
+
+/* A file that has more than one name, and under which it is in the archive. */
+struct linked {
+    dev_t dev;
+    ino_t ino;
+    char name[];
 };
 
 struct ustar {
@@ -64,6 +73,31 @@ int tar_writer_open(struct tar_writer **ret, const char *source, const char *nam
     return 0;
 }
 
+static int linked_compare(const void *a, const void *b)
+{
+    const struct linked *x = a, *y = b;
+    if (x->dev != y->dev)
+        return x->dev < y->dev ? -1 : 1;
+    return x->ino == y->ino ? 0 : x->ino < y->ino ? -1 : 1;
+}
+
+/* The name under which the file is in the archive already; NULL: under none, and it is now under `name` (or
+ * there is no memory to remember it: then it becomes a file of its own). */
+static const char *linked_name(struct tar_writer *w, const struct stat *st, const char *name)
+{
+    struct linked *n = malloc(sizeof *n + strlen(name) + 1);
+    if (!n)
+        return NULL;
+    n->dev = st->st_dev;
+    n->ino = st->st_ino;
+    memcpy(n->name, name, strlen(name) + 1);
+    struct linked **found = tsearch(n, &w->linked, linked_compare);
+    if (found && *found == n)
+        return NULL;
+    free(n);
+    return found ? (*found)->name : NULL;
+}
+
 void tar_writer_free(struct tar_writer *w)
 {
     if (!w)
@@ -72,6 +106,7 @@ void tar_writer_free(struct tar_writer *w)
         fts_close(w->walk);
     if (w->file >= 0)
         close(w->file);
+    tdestroy(w->linked, free);
     buf_free(&w->head);
     free(w->source);
     free(w->name);
@@ -172,6 +207,9 @@ static int put_file(struct tar_writer *w, const FTSENT *e, const char *name, str
         return error_system(err, errno, "cannot read %s", e->fts_path);
     if (!S_ISREG(st.st_mode))
         return error_set(err, ERROR_STATE, "%s changed while it was copied", e->fts_path);
+    const char *first = st.st_nlink > 1 ? linked_name(w, &st, name) : NULL;
+    if (first)
+        return put_entry(w, name, '1', &st, 0, first, err);
     free(w->file_path);
     w->file_path = strdup(e->fts_path);
     if (!w->file_path)

@@ -1,5 +1,6 @@
 /* Packs a file or a tree of this machine as a POSIX pax tar, pulled piece by piece, so that whoever sends it
- * sets the pace. Owner and group are written as 0. Sockets, devices and FIFOs are left out and counted. */
+ * sets the pace. Owner and group are written as 0; hard links within the tree stay
+ * links. Sockets, devices and FIFOs are left out and counted. */
 #ifndef CLOISTER_CLI_TAR_WRITE_H
 #define CLOISTER_CLI_TAR_WRITE_H
 

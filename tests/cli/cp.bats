@@ -16,6 +16,7 @@ setup() { cli_setup; }
     echo x >"src/sub/with space"
     ln -s sub/../blob src/sly
     ln -s blob src/link
+    ln src/blob src/sub/blob2
     chmod 600 src/blob
     cloister cp src box:/t/src
     run --separate-stderr -125 cloister cp box:/t/src back
@@ -24,6 +25,8 @@ setup() { cli_setup; }
     diff -r src back
     [ "$(stat -c %a:%Y back/blob)" = "$(stat -c %a:%Y src/blob)" ]
     [ "$(readlink back/link)" = blob ]
+    cloister exec box -- test /t/src/blob -ef /t/src/sub/blob2
+    [ back/blob -ef back/sub/blob2 ]
 }
 
 @test "a file goes into a directory, or takes the name given" {

@@ -115,6 +115,7 @@ static void test_round_trip(void **state)
     put(path, "long", 4);
     assert_int_equal(symlink("blob", "src/link") | symlink(deep, "src/longlink") | chmod("src/blob", 04750),
                      0);
+    assert_int_equal(link("src/blob", "src/sub/again"), 0);
     assert_int_equal(utimensat(AT_FDCWD, "src/blob", times, 0), 0);
     pack(&archive, "src", "top");
     static const size_t steps[] = {1, 511, 512, 4096, 1 << 20};
@@ -131,6 +132,8 @@ static void test_round_trip(void **state)
         assert_int_equal(st.st_mode & 07777, 0750);
         assert_int_equal(st.st_mtim.tv_sec, 981173106);
         assert_int_equal(st.st_mtim.tv_nsec, 789000000);
+        assert_int_equal(st.st_nlink, 2);
+        assert_true(same("in/top/sub/again", blob, sizeof blob));
         assert_int_equal(readlink("in/top/longlink", target, sizeof target - 1), 240);
         assert_string_equal(target, deep);
     }
