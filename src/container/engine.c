@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/paths.h"
 #include "container/container_internal.h"
 #include "container/ns_spawn.h"
 #include "container/ns_volume.h"
@@ -35,26 +36,12 @@ void engine_random_hex(char *to, size_t n)
 /* cloister-init lies in libexec, beside or near the running program, also in a build tree. */
 static int find_agent(const char *given, char *to, size_t cap, struct error *err)
 {
-    static const char *const near[] = {"cloister-init", "../libexec/cloister/cloister-init",
-                                       "../../libexec/cloister-init"};
-    char self[PATH_MAX];
-    const char *env = getenv("CLOISTER_LIBEXEC");
-    if (given) {
-        snprintf(to, cap, "%s", given);
-        return 0;
-    }
-    if (env && snprintf(to, cap, "%s/cloister-init", env) < (int)cap && access(to, R_OK) == 0)
-        return 0;
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0)
-        return error_system(err, errno, "cannot tell where this program lies");
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    for (size_t i = 0; i < sizeof near / sizeof *near; i++)
-        if (snprintf(to, cap, "%s/%s", self, near[i]) < (int)cap && access(to, R_OK) == 0)
-            return 0;
-    return error_set(err, ERROR_UNSUPPORTED,
-                     "cloister-init was not found near %s; install it in libexec/cloister", self);
+    cleanup_free char *found = NULL;
+    if (!given && paths_helper("cloister-init", &found, err) < 0)
+        return -1;
+    if (snprintf(to, cap, "%s", given ? given : found) >= (int)cap)
+        return error_set(err, ERROR_LIMIT, "the path of cloister-init is too long");
+    return 0;
 }
 
 static int make_private(const char *dir, struct error *err)
