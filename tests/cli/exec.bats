@@ -35,6 +35,19 @@ setup() { cli_setup; }
     [[ $stderr == *--no-such-option* ]]
 }
 
+@test "with --json an unusable command line is an error object too" {
+    for words in "exec --json --no-such-option box" "exec --no-such-option --json box" "run --json --memory" \
+                 "ps --json --bogus" "exec --json --cwd"; do
+        run --separate-stderr -125 cloister $words -- true
+        [[ $output == '{"error":{"code":"INVALID_ARGUMENT",'*'"field":"'* ]] || { echo "$words: $output"; false; }
+        [ -n "$stderr" ]
+    done
+    run --separate-stderr -125 cloister exec --no-such-option box -- true --json
+    [ "$output" = "" ]
+    run --separate-stderr -125 cloister logs --json --bogus box # an option that logs does not have
+    [ "$output" = "" ]
+}
+
 @test "C049: a command's own 125 can be told from ours" {
     run --separate-stderr -125 cloister exec --json box -- sh -c 'exit 125'
     [[ $output == *'"exitCode":125'* && $output != *'"error"'* ]]
@@ -93,6 +106,24 @@ setup() { cli_setup; }
     [ "$output" = first ]
     [[ $stderr == *"time limit (1s)"* ]]
     [ $((SECONDS - begin)) -lt 5 ]
+}
+
+@test "a flood arrives whole, through a pipe, into a file, and at a slow reader" {
+    head -c 30000000 /dev/urandom >big
+    cloister exec -i box -- sh -c 'cat; echo x >&2' <big 2>/dev/null | cmp - big
+    cloister exec -i box -- cat <big >copy
+    cmp copy big
+    cloister exec -i box -- cat <big | (sleep 0.5; cmp - big)
+    cloister exec -i box -- cat <big | while head -c 100000 2>/dev/null; do sleep 0.001; [ $((n += 1)) -gt 300 ] && break; done | cmp - big
+    cloister run -- sh -c 'head -c 30000000 /dev/zero' | cmp - <(head -c 30000000 /dev/zero)
+}
+
+@test "a guest that reads its own output's pipe empty takes bytes, and nothing else" {
+    cloister exec box -- sh -c 'head -c 30000000 /dev/zero & for i in 1 2 3; do
+        timeout 5 dd if=/proc/self/fd/1 of=/tmp/stolen bs=64k count=30 status=none; done 2>/dev/null; wait' >got
+    [ "$(stat -c %s got)" -le 30000000 ]
+    [ "$(tr -d '\0' <got | wc -c)" = 0 ]
+    [ "$(cloister exec box -- echo still)" = still ]
 }
 
 @test "a reader that goes away ends the command as SIGPIPE would" {

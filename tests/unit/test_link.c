@@ -526,6 +526,52 @@ static void whole_data_frames_are_not_copied(void **state)
     close_both(e);
 }
 
+static void data_may_go_past_the_link(void **state)
+{
+    struct ends *e = *state;
+    struct sink from = {0}, to = {0};
+    uint32_t id = open_pair(e, &from, &to);
+    uint8_t frame[LINK_HEADER_SIZE + 1000] = {0};
+    assert_int_equal(link_stream_write_apart(e->host, id, 0, frame), -1);
+    assert_int_equal(link_stream_write_apart(e->host, id, LINK_DATA_MAX + 1, frame), -1);
+    assert_int_equal(link_stream_write_apart(e->host, id, 1000, frame), 0);
+    assert_int_equal(link_stream_writable(e->host, id), LINK_STREAM_WINDOW - 1000);
+    link_stream_write(e->host, id, zeros, 5); /* what is queued now comes after it */
+    assert_int_equal(link_stream_write_apart(e->host, id, 1000, frame), -1);
+    assert_int_equal(link_receive(e->guest, frame, sizeof frame, NULL), 0);
+    assert_int_equal(to.bytes, 1000);
+    pump(e->host, e->guest);
+    assert_int_equal(to.bytes, 1005);
+    link_stream_end(e->host, id);
+    pump(e->host, e->guest);
+    assert_int_equal(link_stream_write_apart(e->host, id, 1, frame), -1);
+    assert_int_equal(to.ends, 1);
+    close_both(e);
+}
+
+static void a_receiver_may_widen_its_window(void **state)
+{
+    struct ends *e = *state;
+    struct sink from = {0}, to = {0};
+    uint32_t id = open_pair(e, &from, &to);
+    link_stream_widen(e->host, id, 1000); /* only the receiver can */
+    link_stream_widen(e->guest, id, 0);
+    link_stream_widen(e->guest, id, UINT32_MAX);
+    pump(e->host, e->guest);
+    assert_int_equal(link_stream_writable(e->host, id), LINK_STREAM_WINDOW);
+    link_stream_widen(e->guest, id, LINK_STREAM_WINDOW);
+    pump(e->host, e->guest);
+    assert_int_equal(link_stream_writable(e->host, id), 2 * LINK_STREAM_WINDOW);
+    assert_int_equal(link_stream_write(e->host, id, zeros, LINK_STREAM_WINDOW), 0);
+    assert_int_equal(link_stream_write(e->host, id, zeros, LINK_STREAM_WINDOW), 0);
+    pump(e->host, e->guest);
+    assert_int_equal(to.bytes, 2 * LINK_STREAM_WINDOW);
+    link_stream_consumed(e->guest, id, SIZE_MAX);
+    pump(e->host, e->guest);
+    assert_int_equal(link_stream_writable(e->host, id), 2 * LINK_STREAM_WINDOW);
+    close_both(e);
+}
+
 static void resets_reach_the_other_end(void **state)
 {
     struct ends *e = *state;
@@ -773,6 +819,8 @@ int main(void)
         T(logs_arrive),
         T(errors_of_a_peer_are_tamed),
         T(streams_carry_bytes_within_credit),
+        T(data_may_go_past_the_link),
+        T(a_receiver_may_widen_its_window),
         T(whole_data_frames_are_not_copied),
         T(resets_reach_the_other_end),
         T(a_full_output_stops_and_wakes_senders),
