@@ -44,7 +44,7 @@ static void check_round_trip(const struct tar_entry *e)
         return;
     buf_init(&b, 0);
     tar_put_header(&b, e->type, e->path, e->link[0] ? e->link : NULL, &st, e->size);
-    check(!b.failed && b.len % TAR_BLOCK == 0);
+    check(!b.failed && b.len % USTAR_BLOCK == 0);
     struct input in = {b.data, b.len, 4096};
     tar_reader_init(&t, give, &in);
     check(tar_next(&t, &again, NULL) == 1 && in.left == 0);

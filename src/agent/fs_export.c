@@ -95,7 +95,7 @@ static int put_header(struct exporting *x, char type, const char *path, const ch
 static int put_data(struct exporting *x, int fd, const char *path, uint64_t size, struct error *err)
 {
     static uint8_t data[FS_CHUNK];
-    static const uint8_t zeros[TAR_BLOCK];
+    static const uint8_t zeros[USTAR_BLOCK];
     for (uint64_t left = size; left > 0 && !x->out.errnum;) {
         ssize_t n = read(fd, data, left < sizeof data ? (size_t)left : sizeof data);
         if (n < 0 && errno == EINTR)
@@ -107,7 +107,7 @@ static int put_data(struct exporting *x, int fd, const char *path, uint64_t size
         fs_out_put(&x->out, data, (size_t)n);
         left -= (uint64_t)n;
     }
-    fs_out_put(&x->out, zeros, tar_padding(size));
+    fs_out_put(&x->out, zeros, ustar_padding(size));
     return 0;
 }
 
@@ -178,7 +178,7 @@ static int export_file(struct exporting *x, struct error *err)
 
 static int export_any(struct exporting *x, struct error *err)
 {
-    static const uint8_t end[2 * TAR_BLOCK];
+    static const uint8_t end[2 * USTAR_BLOCK];
     struct stat st;
     cleanup_close int at = fs_open_path(x->q->path, 0, err);
     if (at < 0)

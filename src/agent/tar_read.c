@@ -2,31 +2,11 @@
 
 #include "base/cleanup.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_EXTENDED (1u << 20)
-#define MAX_SECONDS (UINT64_C(4096) * INT32_MAX) /* far beyond what any file system stores */
-
-enum {
-    NAME = 0,
-    NAME_SIZE = 100,
-    MODE = 100,
-    UID = 108,
-    GID = 116,
-    ID_SIZE = 8,
-    SIZE = 124,
-    MTIME = 136,
-    LONG_SIZE = 12,
-    CHECKSUM = 148,
-    CHECKSUM_SIZE = 8,
-    TYPE = 156,
-    LINK = 157,
-    LINK_SIZE = 100,
-    MAGIC = 257,
-    PREFIX = 345,
-    PREFIX_SIZE = 155,
-};
 
 /* What extended headers said about the next entry. */
 struct extended {
@@ -80,65 +60,6 @@ static int skip(struct tar_reader *t, uint64_t len, struct error *err)
     return 0;
 }
 
-/* Octal digits, or GNU's base 256 (first bit set). */
-static bool get_number(const uint8_t *block, int at, int width, uint64_t *ret)
-{
-    const uint8_t *p = block + at;
-    uint64_t v = 0;
-    if (p[0] & 0x80) {
-        if (p[0] != 0x80)
-            return false; /* negative or absurdly large */
-        for (int i = 1; i < width; i++) {
-            if (v >> 55)
-                return false;
-            v = v << 8 | p[i];
-        }
-        *ret = v;
-        return true;
-    }
-    int i = 0;
-    while (i < width && p[i] == ' ')
-        i++;
-    for (; i < width && p[i] >= '0' && p[i] <= '7'; i++)
-        v = v << 3 | (uint64_t)(p[i] - '0'); /* 12 digits at most: no overflow */
-    for (; i < width; i++)
-        if (p[i] != ' ' && p[i] != '\0')
-            return false;
-    *ret = v;
-    return true;
-}
-
-static bool checksum_right(const uint8_t *block)
-{
-    uint64_t stated;
-    unsigned sum = 0;
-    int signed_sum = 0;
-    if (!get_number(block, CHECKSUM, CHECKSUM_SIZE, &stated))
-        return false;
-    for (int i = 0; i < (int)TAR_BLOCK; i++) {
-        uint8_t c = i >= CHECKSUM && i < CHECKSUM + CHECKSUM_SIZE ? ' ' : block[i];
-        sum += c;
-        signed_sum += (int8_t)c;
-    }
-    return stated == sum || (signed_sum >= 0 && stated == (uint64_t)signed_sum);
-}
-
-static bool all_zero(const uint8_t *block)
-{
-    for (size_t i = 0; i < TAR_BLOCK; i++)
-        if (block[i])
-            return false;
-    return true;
-}
-
-static size_t copy_field(char *to, const uint8_t *from, size_t max)
-{
-    size_t len = strnlen((const char *)from, max);
-    memcpy(to, from, len);
-    to[len] = '\0';
-    return len;
-}
-
 static bool copy_value(char *to, const char *from, size_t len)
 {
     if (len >= PATH_MAX || memchr(from, '\0', len))
@@ -148,87 +69,33 @@ static bool copy_value(char *to, const char *from, size_t len)
     return true;
 }
 
-static bool parse_decimal(const char *p, size_t len, uint64_t *ret)
+static bool apply_record(struct extended *x, const struct pax_record *r)
 {
-    uint64_t v = 0;
-    if (len == 0 || len > 18)
-        return false;
-    for (size_t i = 0; i < len; i++) {
-        if (p[i] < '0' || p[i] > '9')
-            return false;
-        v = v * 10 + (uint64_t)(p[i] - '0');
-    }
-    *ret = v;
-    return true;
-}
-
-static bool parse_time(const char *p, size_t len, struct timespec *ret)
-{
-    bool negative = len > 0 && *p == '-';
-    if (negative)
-        p++, len--;
-    const char *dot = memchr(p, '.', len);
-    size_t whole = dot ? (size_t)(dot - p) : len;
-    uint64_t seconds;
-    long nanoseconds = 0;
-    if (!parse_decimal(p, whole, &seconds) || seconds > MAX_SECONDS)
-        return false;
-    long unit = 100000000;
-    for (size_t i = whole + 1; i < len; i++, unit /= 10) {
-        if (p[i] < '0' || p[i] > '9')
-            return false;
-        nanoseconds += (p[i] - '0') * unit;
-    }
-    ret->tv_sec = negative ? -(time_t)seconds : (time_t)seconds;
-    ret->tv_nsec = nanoseconds;
-    if (negative && nanoseconds) {
-        ret->tv_sec--;
-        ret->tv_nsec = 1000000000 - nanoseconds;
-    }
-    return true;
-}
-
-static bool key_is(const char *key, size_t len, const char *name)
-{
-    return len == strlen(name) && memcmp(key, name, len) == 0;
-}
-
-static bool apply_record(struct extended *x, const char *key, size_t key_len, const char *value, size_t len)
-{
-    if (key_is(key, key_len, "path"))
-        return x->has_path = copy_value(x->path, value, len);
-    if (key_is(key, key_len, "linkpath"))
-        return x->has_link = copy_value(x->link, value, len);
-    if (key_is(key, key_len, "size"))
-        return x->has_size = parse_decimal(value, len, &x->size);
-    if (key_is(key, key_len, "uid"))
-        return x->has_uid = parse_decimal(value, len, &x->uid);
-    if (key_is(key, key_len, "gid"))
-        return x->has_gid = parse_decimal(value, len, &x->gid);
-    if (key_is(key, key_len, "mtime"))
-        return x->has_mtime = parse_time(value, len, &x->mtime);
-    if (key_len > 11 && memcmp(key, "GNU.sparse.", 11) == 0)
+    if (pax_key_is(r, "path"))
+        return x->has_path = copy_value(x->path, r->value, r->len);
+    if (pax_key_is(r, "linkpath"))
+        return x->has_link = copy_value(x->link, r->value, r->len);
+    if (pax_key_is(r, "size"))
+        return x->has_size = pax_number(r, &x->size);
+    if (pax_key_is(r, "uid"))
+        return x->has_uid = pax_number(r, &x->uid);
+    if (pax_key_is(r, "gid"))
+        return x->has_gid = pax_number(r, &x->gid);
+    if (pax_key_is(r, "mtime"))
+        return x->has_mtime = pax_time(r, &x->mtime);
+    if (r->key_len > 11 && memcmp(r->key, "GNU.sparse.", 11) == 0)
         x->sparse = true;
     return true; /* others do not concern us */
 }
 
-/* Records "<length> key=value\n". */
 static int parse_extended(struct extended *x, const char *p, size_t left, struct error *err)
 {
-    while (left > 0) {
-        const char *space = memchr(p, ' ', left < 20 ? left : 20);
-        uint64_t len;
-        if (!space || !parse_decimal(p, (size_t)(space - p), &len) || len > left ||
-            len < (size_t)(space - p) + 3 || p[len - 1] != '\n')
-            return corrupt(err, "malformed extended header");
-        const char *key = space + 1, *end = p + len - 1;
-        const char *equals = memchr(key, '=', (size_t)(end - key));
-        if (!equals || !apply_record(x, key, (size_t)(equals - key), equals + 1, (size_t)(end - equals - 1)))
+    struct pax_record record;
+    int r;
+    while ((r = pax_next(&p, &left, &record)) > 0)
+        if (!apply_record(x, &record))
             return corrupt(err, "an extended header has a value that is malformed or too long");
-        p += len;
-        left -= (size_t)len;
-    }
-    return 0;
+    return r < 0 ? corrupt(err, "malformed extended header") : 0;
 }
 
 /* The data of a header about the next entry: pax 'x', GNU 'L' and 'K'. */
@@ -240,7 +107,7 @@ static int read_about_next(struct tar_reader *t, char type, uint64_t size, struc
     cleanup_free char *data = malloc((size_t)size + 1);
     if (!data)
         return error_oom(err);
-    if (must_read(t, data, (size_t)size, err) < 0 || skip(t, tar_padding(size), err) < 0)
+    if (must_read(t, data, (size_t)size, err) < 0 || skip(t, ustar_padding(size), err) < 0)
         return -1;
     if (type == 'x')
         return parse_extended(x, data, (size_t)size, err);
@@ -253,15 +120,11 @@ static int read_about_next(struct tar_reader *t, char type, uint64_t size, struc
     return ok ? 0 : corrupt(err, "a name is too long");
 }
 
-static void fill_names(const uint8_t *block, const struct extended *x, struct tar_entry *e)
+static void fill_names(const struct ustar *h, const struct extended *x, struct tar_entry *e)
 {
-    size_t len = 0;
-    if (memcmp(block + MAGIC, "ustar\0", 6) == 0 && block[PREFIX]) {
-        len = copy_field(e->path, block + PREFIX, PREFIX_SIZE);
-        e->path[len++] = '/';
-    }
-    copy_field(e->path + len, block + NAME, NAME_SIZE);
-    copy_field(e->link, block + LINK, LINK_SIZE);
+    _Static_assert(sizeof e->path >= USTAR_NAME_MAX, "a header's name fits");
+    ustar_name(h, e->path);
+    snprintf(e->link, sizeof e->link, "%.*s", (int)sizeof h->link, h->link);
     if (x->has_path)
         memcpy(e->path, x->path, sizeof e->path);
     if (x->has_link)
@@ -300,16 +163,16 @@ static int fill_type(char type, struct tar_entry *e, struct error *err)
     }
 }
 
-static int fill_entry(struct tar_reader *t, const uint8_t *block, const struct extended *x,
+static int fill_entry(struct tar_reader *t, const struct ustar *h, const struct extended *x,
                       struct tar_entry *e, struct error *err)
 {
     uint64_t mode, size, uid, gid, mtime;
-    if (!get_number(block, MODE, ID_SIZE, &mode) || !get_number(block, UID, ID_SIZE, &uid) ||
-        !get_number(block, GID, ID_SIZE, &gid) || !get_number(block, SIZE, LONG_SIZE, &size) ||
-        !get_number(block, MTIME, LONG_SIZE, &mtime))
+    if (!ustar_number(h->mode, sizeof h->mode, &mode) || !ustar_number(h->uid, sizeof h->uid, &uid) ||
+        !ustar_number(h->gid, sizeof h->gid, &gid) || !ustar_number(h->size, sizeof h->size, &size) ||
+        !ustar_number(h->mtime, sizeof h->mtime, &mtime))
         return corrupt(err, "a header has a malformed number");
-    fill_names(block, x, e);
-    if (fill_type((char)block[TYPE], e, err) < 0)
+    fill_names(h, x, e);
+    if (fill_type(h->type, e, err) < 0)
         return -1;
     if (x->sparse)
         return error_set(err, ERROR_UNSUPPORTED,
@@ -319,21 +182,21 @@ static int fill_entry(struct tar_reader *t, const uint8_t *block, const struct e
     e->uid = x->has_uid ? x->uid : uid;
     e->gid = x->has_gid ? x->gid : gid;
     e->mtime = x->has_mtime ? x->mtime : (struct timespec){.tv_sec = (time_t)mtime};
-    if (e->size > INT64_MAX || mtime > MAX_SECONDS)
+    if (e->size > INT64_MAX || mtime > USTAR_MAX_SECONDS)
         return corrupt(err, "a size or time that cannot be");
     if (e->type != TAR_FILE)
         e->size = 0; /* some writers put the size of the linked file there; no data follows */
     if (e->path[0] == '\0')
         return corrupt(err, "an entry without a name");
     t->data_left = e->size;
-    t->padding = tar_padding(e->size);
+    t->padding = ustar_padding(e->size);
     return 1;
 }
 
 int tar_next(struct tar_reader *t, struct tar_entry *ret, struct error *err)
 {
     cleanup_free struct extended *x = calloc(1, sizeof *x);
-    uint8_t block[TAR_BLOCK];
+    struct ustar h;
     if (!x)
         return error_oom(err);
     if (skip(t, t->data_left, err) < 0 || skip(t, t->padding, err) < 0)
@@ -341,23 +204,22 @@ int tar_next(struct tar_reader *t, struct tar_entry *ret, struct error *err)
     t->data_left = t->padding = 0;
     for (;;) {
         uint64_t size;
-        if (must_read(t, block, sizeof block, err) < 0)
+        if (must_read(t, &h, sizeof h, err) < 0)
             return -1;
-        if (all_zero(block))
+        if (ustar_is_empty(&h))
             return 0;
-        if (!checksum_right(block) || !get_number(block, SIZE, LONG_SIZE, &size))
+        if (!ustar_is_sealed(&h) || !ustar_number(h.size, sizeof h.size, &size))
             return corrupt(err, "a header has a wrong checksum");
-        char type = (char)block[TYPE];
-        if (type == 'g') { /* for all entries: comments, in practice */
+        if (h.type == 'g') { /* for all entries: comments, in practice */
             if (size > MAX_EXTENDED)
                 return corrupt(err, "an extended header is larger than 1 MiB");
-            if (skip(t, size + tar_padding(size), err) < 0)
+            if (skip(t, size + ustar_padding(size), err) < 0)
                 return -1;
-        } else if (type == 'x' || type == 'L' || type == 'K') {
-            if (read_about_next(t, type, size, x, err) < 0)
+        } else if (h.type == 'x' || h.type == 'L' || h.type == 'K') {
+            if (read_about_next(t, h.type, size, x, err) < 0)
                 return -1;
         } else {
-            return fill_entry(t, block, x, ret, err);
+            return fill_entry(t, &h, x, ret, err);
         }
     }
 }

@@ -4,10 +4,9 @@
 #define CLOISTER_AGENT_TAR_WRITE_H
 
 #include "base/buf.h"
+#include "base/ustar.h"
 
 #include <sys/stat.h>
-
-#define TAR_BLOCK 512u
 
 /* Type flags of the format. */
 enum {
@@ -24,7 +23,5 @@ enum {
  * the data that follows (0 for all but TAR_FILE). Directories should end with '/'. */
 void tar_put_header(struct buf *b, char type, const char *path, const char *link, const struct stat *st,
                     uint64_t size);
-/* Bytes of padding after `size` bytes of data. */
-unsigned tar_padding(uint64_t size);
 
 #endif

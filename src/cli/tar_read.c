@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/ustar.h"
 #include "cli/beneath.h"
 
 #include <errno.h>
@@ -12,11 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BLOCK 512u
 #define META_MAX ((size_t)64 << 10) /* a pax header, a GNU long name */
 
 enum state {
-    AT_HEADER,  /* block[0..have) of the next header */
+    AT_HEADER,  /* the first `have` bytes of the next header */
     IN_META,    /* `meta` collects `left` bytes for the next entry */
     IN_CONTENT, /* `left` bytes go to `file` */
     IN_SKIPPED, /* `left` bytes go nowhere (padding too) */
@@ -34,7 +34,7 @@ struct overrides {
 struct tar_reader {
     struct tar_reader_config config;
     enum state state;
-    uint8_t block[BLOCK];
+    struct ustar header;
     size_t have;
     char meta_type;
     struct buf meta;
@@ -89,32 +89,6 @@ static int malformed(struct error *err, const char *what)
     return error_set(err, ERROR_CORRUPT, "the archive is malformed: %s", what);
 }
 
-static int octal(const uint8_t *p, size_t len, uint64_t *ret)
-{
-    uint64_t v = 0;
-    size_t i = 0;
-    while (i < len && p[i] == ' ')
-        i++;
-    for (; i < len && p[i] >= '0' && p[i] <= '7'; i++) {
-        if (v >> 60)
-            return -1;
-        v = v * 8 + (uint64_t)(p[i] - '0');
-    }
-    if (i < len && p[i] != ' ' && p[i] != '\0')
-        return -1;
-    *ret = v;
-    return 0;
-}
-
-static bool checksum_right(const uint8_t *block)
-{
-    uint64_t want;
-    unsigned sum = 0;
-    for (size_t i = 0; i < BLOCK; i++)
-        sum += i >= 148 && i < 156 ? ' ' : block[i];
-    return octal(block + 148, 8, &want) == 0 && want == sum;
-}
-
 static void skipped(struct tar_reader *r, const char *name, const char *why)
 {
     if (r->skipped++ == 0)
@@ -123,11 +97,11 @@ static void skipped(struct tar_reader *r, const char *name, const char *why)
 
 /* ---- pax and GNU headers ---- */
 
-static int replace_text(char **to, const uint8_t *data, size_t len, struct error *err)
+static int replace_text(char **to, const char *data, size_t len, struct error *err)
 {
     if (memchr(data, '\0', len) || len >= BENEATH_MAX_PATH)
         return malformed(err, "a name with a NUL byte or of more than 4096 bytes");
-    char *text = strndup((const char *)data, len);
+    char *text = strndup(data, len);
     if (!text)
         return error_oom(err);
     free(*to);
@@ -135,115 +109,49 @@ static int replace_text(char **to, const uint8_t *data, size_t len, struct error
     return 0;
 }
 
-static int pax_number(const char *text, uint64_t *ret, const char **ret_end)
+static int apply_record(struct overrides *o, const struct pax_record *r, struct error *err)
 {
-    char *end;
-    if (text[0] < '0' || text[0] > '9')
-        return -1;
-    errno = 0;
-    *ret = strtoull(text, &end, 10);
-    *ret_end = end;
-    return errno || *ret > INT64_MAX ? -1 : 0;
-}
-
-static int pax_mtime(struct overrides *o, const char *text)
-{
-    uint64_t seconds;
-    const char *p;
-    if (text[0] == '-') /* before 1970: not worth a failure */
-        return 0;
-    if (pax_number(text, &seconds, &p) < 0)
-        return -1;
-    long ns = 0, unit = 100000000;
-    if (*p == '.')
-        for (p++; *p >= '0' && *p <= '9'; p++, unit /= 10)
-            ns += (*p - '0') * unit;
-    if (*p)
-        return -1;
-    o->mtime = (struct timespec){(time_t)seconds, ns};
-    o->has_mtime = true;
+    if (pax_key_is(r, "path"))
+        return replace_text(&o->path, r->value, r->len, err);
+    if (pax_key_is(r, "linkpath"))
+        return replace_text(&o->link, r->value, r->len, err);
+    if (pax_key_is(r, "size"))
+        return (o->has_size = pax_number(r, &o->size)) ? 0 : malformed(err, "size");
+    if (pax_key_is(r, "mtime"))
+        return (o->has_mtime = pax_time(r, &o->mtime)) ? 0 : malformed(err, "mtime");
     return 0;
 }
 
-static int pax_key(struct overrides *o, const char *key, size_t key_len, const uint8_t *value, size_t len,
-                   struct error *err)
+static int pax_header(struct overrides *o, const char *p, size_t len, struct error *err)
 {
-    char text[64];
-    const char *end;
-    if (key_len == 4 && memcmp(key, "path", 4) == 0)
-        return replace_text(&o->path, value, len, err);
-    if (key_len == 8 && memcmp(key, "linkpath", 8) == 0)
-        return replace_text(&o->link, value, len, err);
-    bool size = key_len == 4 && memcmp(key, "size", 4) == 0;
-    bool mtime = key_len == 5 && memcmp(key, "mtime", 5) == 0;
-    if (!size && !mtime)
-        return 0;
-    if (len >= sizeof text)
-        return malformed(err, "a number is too long");
-    memcpy(text, value, len);
-    text[len] = '\0';
-    if (mtime)
-        return pax_mtime(o, text) < 0 ? malformed(err, "mtime") : 0;
-    if (pax_number(text, &o->size, &end) < 0 || *end)
-        return malformed(err, "size");
-    o->has_size = true;
-    return 0;
-}
-
-/* Records "<length> key=value\n". */
-static int pax_header(struct overrides *o, const uint8_t *p, size_t len, struct error *err)
-{
-    while (len > 0) {
-        size_t n = 0, digits = 0;
-        for (; digits < len && digits < 7 && p[digits] >= '0' && p[digits] <= '9'; digits++)
-            n = n * 10 + (size_t)(p[digits] - '0');
-        if (digits == 0 || digits >= len || p[digits] != ' ' || n > len || n < digits + 3 || p[n - 1] != '\n')
-            return malformed(err, "a pax record");
-        const uint8_t *key = p + digits + 1, *end = p + n - 1;
-        const uint8_t *eq = memchr(key, '=', (size_t)(end - key));
-        if (!eq)
-            return malformed(err, "a pax record without \"=\"");
-        if (pax_key(o, (const char *)key, (size_t)(eq - key), eq + 1, (size_t)(end - eq - 1), err) < 0)
+    struct pax_record record;
+    int r;
+    while ((r = pax_next(&p, &len, &record)) > 0)
+        if (apply_record(o, &record, err) < 0)
             return -1;
-        p += n;
-        len -= n;
-    }
-    return 0;
+    return r < 0 ? malformed(err, "a pax record") : 0;
 }
 
 static int meta_done(struct tar_reader *r, struct error *err)
 {
     size_t len = r->meta.len;
     if (r->meta_type == 'x')
-        return pax_header(&r->next, r->meta.data, len, err);
+        return pax_header(&r->next, (const char *)r->meta.data, len, err);
     if (r->meta_type == 'g') /* global defaults say nothing that we keep */
         return 0;
     while (len > 0 && r->meta.data[len - 1] == '\0')
         len--;
     if (len == 0)
         return malformed(err, "an empty long name");
-    return replace_text(r->meta_type == 'L' ? &r->next.path : &r->next.link, r->meta.data, len, err);
+    return replace_text(r->meta_type == 'L' ? &r->next.path : &r->next.link, (const char *)r->meta.data, len,
+                        err);
 }
 
 /* ---- entries ---- */
 
-/* The ustar name: prefix "/" name, neither necessarily terminated. */
-static void header_name(const uint8_t *block, char to[260])
-{
-    size_t n = 0;
-    if (memcmp(block + 257, "ustar\0", 6) == 0 && block[345]) {
-        n = strnlen((const char *)block + 345, 155);
-        memcpy(to, block + 345, n);
-        to[n++] = '/';
-    }
-    size_t len = strnlen((const char *)block, 100);
-    memcpy(to + n, block, len);
-    to[n + len] = '\0';
-}
-
 static void skip_content(struct tar_reader *r, uint64_t size)
 {
-    r->left = size + (uint64_t)(-size % BLOCK);
+    r->left = size + ustar_padding(size);
     r->state = r->left ? IN_SKIPPED : AT_HEADER;
 }
 
@@ -257,7 +165,7 @@ static int begin_file(struct tar_reader *r, const char *name, uint64_t size, str
     if (r->file < 0)
         return -1;
     r->left = size;
-    r->pad = (unsigned)(-size % BLOCK);
+    r->pad = ustar_padding(size);
     r->state = IN_CONTENT;
     return 0;
 }
@@ -326,16 +234,16 @@ static int begin_meta(struct tar_reader *r, char type, uint64_t size, struct err
     buf_clear(&r->meta);
     r->meta_type = type;
     r->left = size;
-    r->pad = (unsigned)(-size % BLOCK);
+    r->pad = ustar_padding(size);
     r->state = IN_META;
     return 0;
 }
 
 static int begin_entry(struct tar_reader *r, uint64_t size, uint64_t mtime, struct error *err)
 {
-    char name[BENEATH_MAX_PATH], short_name[260], short_link[101];
-    header_name(r->block, short_name);
-    snprintf(short_link, sizeof short_link, "%.100s", (const char *)r->block + 157);
+    char name[BENEATH_MAX_PATH], short_name[USTAR_NAME_MAX], short_link[101];
+    ustar_name(&r->header, short_name);
+    snprintf(short_link, sizeof short_link, "%.100s", r->header.link);
     const char *link = r->next.link ? r->next.link : short_link;
     if (++r->entries > r->config.max_entries)
         return error_set(err, ERROR_LIMIT, "more than %llu files come out",
@@ -343,7 +251,7 @@ static int begin_entry(struct tar_reader *r, uint64_t size, uint64_t mtime, stru
     if (beneath_clean(r->next.path ? r->next.path : short_name, name, err) < 0)
         return -1;
     r->mtime = r->next.has_mtime ? r->next.mtime : (struct timespec){(time_t)mtime, 0};
-    int result = put_entry(r, (char)r->block[156], r->config.as ? r->config.as : name, link,
+    int result = put_entry(r, r->header.type, r->config.as ? r->config.as : name, link,
                            r->next.has_size ? r->next.size : size, err);
     overrides_clear(&r->next);
     return result;
@@ -351,21 +259,22 @@ static int begin_entry(struct tar_reader *r, uint64_t size, uint64_t mtime, stru
 
 static int on_header(struct tar_reader *r, struct error *err)
 {
-    static const uint8_t empty[BLOCK];
+    const struct ustar *h = &r->header;
     uint64_t size, mode, mtime;
-    if (memcmp(r->block, empty, BLOCK) == 0) {
+    if (ustar_is_empty(h)) {
         r->state = AT_END;
         return 0;
     }
-    if (!checksum_right(r->block))
+    if (!ustar_is_sealed(h))
         return malformed(err, "a checksum is wrong");
-    if (octal(r->block + 124, 12, &size) < 0 || size > INT64_MAX || octal(r->block + 100, 8, &mode) < 0 ||
-        octal(r->block + 136, 12, &mtime) < 0)
+    if (!ustar_number(h->size, sizeof h->size, &size) || !ustar_number(h->mode, sizeof h->mode, &mode) ||
+        !ustar_number(h->mtime, sizeof h->mtime, &mtime))
         return malformed(err, "a number is not octal");
-    r->mode = (unsigned)mode;
-    char type = (char)r->block[156];
-    if (type == 'x' || type == 'g' || type == 'L' || type == 'K')
-        return begin_meta(r, type, size, err);
+    if (size > INT64_MAX || mtime > USTAR_MAX_SECONDS)
+        return malformed(err, "a size or time that cannot be");
+    r->mode = (unsigned)(mode & 07777);
+    if (h->type == 'x' || h->type == 'g' || h->type == 'L' || h->type == 'K')
+        return begin_meta(r, h->type, size, err);
     return begin_entry(r, size, mtime, err);
 }
 
@@ -375,10 +284,10 @@ static ssize_t feed_some(struct tar_reader *r, const uint8_t *p, size_t len, str
     size_t n = r->left < len ? (size_t)r->left : len;
     switch (r->state) {
     case AT_HEADER:
-        n = BLOCK - r->have < len ? BLOCK - r->have : len;
-        memcpy(r->block + r->have, p, n);
+        n = USTAR_BLOCK - r->have < len ? USTAR_BLOCK - r->have : len;
+        memcpy((uint8_t *)&r->header + r->have, p, n);
         r->have += n;
-        if (r->have < BLOCK)
+        if (r->have < USTAR_BLOCK)
             return (ssize_t)n;
         r->have = 0;
         return on_header(r, err) < 0 ? -1 : (ssize_t)n;
