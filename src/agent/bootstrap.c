@@ -141,8 +141,10 @@ static int read_start(struct agent *a, const struct cbor_reader *args, struct st
     if (args_check(args, keys, err) < 0)
         return -1;
     int has_root = args_uint(args, "root", 0, AGENT_MAX_START_FDS, &index, err);
+    if (has_root == 0)
+        args_missing("root", err);
     if (has_root <= 0)
-        return has_root < 0 ? -1 : args_missing("root", err);
+        return -1;
     if (take_fd(a, index, "root", &s->root, err) < 0)
         return -1;
     int has_cgroup = args_uint(args, "cgroup", 0, AGENT_MAX_START_FDS, &index, err);
@@ -155,8 +157,10 @@ static int read_start(struct agent *a, const struct cbor_reader *args, struct st
             return -1;
     if (args_text(args, "hostname", 64, &s->hostname, err) < 0 || read_limits(a, args, err) < 0)
         return -1;
-    if (!s->hostname)
-        return args_missing("hostname", err);
+    if (!s->hostname) {
+        args_missing("hostname", err);
+        return -1;
+    }
     s->held = !cbor_map_find(args, "main", &s->main);
     return 0;
 }

@@ -46,6 +46,14 @@ int error_system(struct error *err, int errnum, const char *fmt, ...) __attribut
 int error_wrap(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 int error_oom(struct error *err);
 void error_clear(struct error *err);
+#if defined(__clang_analyzer__) && !defined(CLOISTER_ERROR_C)
+/* An analyser that sees one file at a time is told what the functions return. */
+#define error_set(...) (error_set(__VA_ARGS__), -1)
+#define error_field(...) (error_field(__VA_ARGS__), -1)
+#define error_system(...) (error_system(__VA_ARGS__), -1)
+#define error_wrap(...) (error_wrap(__VA_ARGS__), -1)
+#define error_oom(err) (error_oom(err), -1)
+#endif
 
 /* Machine-readable code: an errno name ("ENOENT") for ERROR_SYSTEM, else a word such as "INVALID_ARGUMENT".
  * Never NULL; static storage. */

@@ -20,7 +20,7 @@ int cmd_help(const struct options *o)
         command_unknown(commands, NULL, name, &err);
         return message_usage(NULL, &err);
     }
-    if (sub_name) {
+    if (c && sub_name) {
         static const struct command *const none[] = {NULL};
         const struct command *const *list = c->subcommands ? c->subcommands : none;
         if (!(sub = command_find(list, sub_name))) {

@@ -189,9 +189,10 @@ static int parse(const struct option_def *table, struct operand_rule rule, bool 
     struct options *o = calloc(1, sizeof *o);
     if (!o)
         return error_oom(err);
-    o->table = table;
+    static const struct option_def none[] = {{0}};
+    o->table = table ? table : none;
     o->lenient = lenient;
-    while (table && !table_end(&table[o->rows]))
+    while (!table_end(&o->table[o->rows]))
         o->rows++;
     o->values = calloc(o->rows + 1, sizeof *o->values);
     o->operands = calloc(rule.max + 1, sizeof *o->operands);
