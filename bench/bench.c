@@ -55,29 +55,36 @@ static void report(const char *what, double ours, double peer, const char *peer_
     fflush(stdout);
 }
 
-/* Starts a program with its output in a pipe; milliseconds to its first byte, or to its end when it prints
- * nothing. */
-static double spawn_time(const char *const *argv, int first_byte)
+/* Starts a program; what it says on stdout comes from the descriptor. */
+static int spawn(const char *const *argv, pid_t *ret)
 {
     int p[2];
-    char c[256];
-    pid_t pid;
     posix_spawn_file_actions_t fa;
     if (pipe2(p, O_CLOEXEC) < 0)
         die("pipe");
     posix_spawn_file_actions_init(&fa);
     posix_spawn_file_actions_adddup2(&fa, p[1], 1);
-    double t = now_ms();
-    if (posix_spawnp(&pid, argv[0], &fa, NULL, (char *const *)argv, environ))
+    if (posix_spawnp(ret, argv[0], &fa, NULL, (char *const *)argv, environ))
         die(argv[0]);
+    posix_spawn_file_actions_destroy(&fa);
     close(p[1]);
-    ssize_t n = read(p[0], c, sizeof c);
+    return p[0];
+}
+
+/* Starts a program with its output in a pipe; milliseconds to its first byte, or to its end when it prints
+ * nothing. */
+static double spawn_time(const char *const *argv, int first_byte)
+{
+    char c[256];
+    pid_t pid;
+    double t = now_ms();
+    int out = spawn(argv, &pid);
+    ssize_t n = read(out, c, sizeof c);
     double first = now_ms() - t;
     int status;
     waitpid(pid, &status, 0);
     double all = now_ms() - t;
-    close(p[0]);
-    posix_spawn_file_actions_destroy(&fa);
+    close(out);
     if (status)
         die("the measured program failed");
     return first_byte && n > 0 ? first : all;
@@ -202,23 +209,14 @@ static void bench_exec(int count)
 static double pipe_rate(const char *const *argv)
 {
     static char buf[1 << 17];
-    int p[2];
     pid_t pid;
     uint64_t total = 0;
-    posix_spawn_file_actions_t fa;
-    if (pipe2(p, O_CLOEXEC) < 0)
-        die("pipe");
-    posix_spawn_file_actions_init(&fa);
-    posix_spawn_file_actions_adddup2(&fa, p[1], 1);
     double t = now_ms();
-    if (posix_spawnp(&pid, argv[0], &fa, NULL, (char *const *)argv, environ))
-        die(argv[0]);
-    close(p[1]);
-    for (ssize_t n; (n = read(p[0], buf, sizeof buf)) > 0;)
+    int out = spawn(argv, &pid);
+    for (ssize_t n; (n = read(out, buf, sizeof buf)) > 0;)
         total += (uint64_t)n;
     waitpid(pid, NULL, 0);
-    close(p[0]);
-    posix_spawn_file_actions_destroy(&fa);
+    close(out);
     return (double)total / 1e3 / (now_ms() - t);
 }
 

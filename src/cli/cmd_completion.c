@@ -21,6 +21,18 @@ static void quoted(const char *text)
 
 typedef void (*command_visit)(const struct command *of, const struct command *c);
 
+/* Their names, with '|' between. */
+static void commands_with_subcommands(void)
+{
+    bool first = true;
+    for (const struct command *const *c = commands; *c; c++) {
+        if (!(*c)->subcommands)
+            continue;
+        printf("%s%s", first ? "" : "|", (*c)->name);
+        first = false;
+    }
+}
+
 static void each_command(command_visit visit)
 {
     for (const struct command *const *c = commands; *c; c++) {
@@ -102,13 +114,7 @@ static void completion_bash(void)
           "    case $command in\n"
           "    ",
           stdout);
-    bool first = true;
-    for (const struct command *const *c = commands; *c; c++) {
-        if (!(*c)->subcommands)
-            continue;
-        printf("%s%s", first ? "" : "|", (*c)->name);
-        first = false;
-    }
+    commands_with_subcommands();
     fputs(") ((COMP_CWORD > 2)) && command+=\" ${COMP_WORDS[2]}\" ;;\n"
           "    esac\n"
           "    case $command in\n",
@@ -237,13 +243,7 @@ static void completion_zsh(void)
           "    shift words; ((CURRENT--))\n"
           "    case $command in\n    ",
           stdout);
-    bool first = true;
-    for (const struct command *const *c = commands; *c; c++) {
-        if (!(*c)->subcommands)
-            continue;
-        printf("%s%s", first ? "" : "|", (*c)->name);
-        first = false;
-    }
+    commands_with_subcommands();
     fputs(") ((CURRENT > 2)) && { command+=\" $words[2]\"; shift words; ((CURRENT--)); } ;;\n"
           "    esac\n"
           "    case $command in\n",

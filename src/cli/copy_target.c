@@ -73,3 +73,17 @@ void copy_target_close(struct copy_target *t)
     free(t->as);
     *t = (struct copy_target){.dir = -1};
 }
+
+char *copy_source_name(const char *path, struct error *err)
+{
+    cleanup_free char *real = realpath(path, NULL);
+    if (!real) {
+        error_system(err, errno, "cannot read %s", path);
+        return NULL;
+    }
+    const char *base = strrchr(real, '/') + 1;
+    char *copy = strdup(*base ? base : "root");
+    if (!copy)
+        error_oom(err);
+    return copy;
+}

@@ -16,4 +16,8 @@ struct copy_target {
 int copy_target_open(struct copy_target *ret, const char *to, const char *from, bool tree, struct error *err);
 void copy_target_close(struct copy_target *t);
 
+/* The last component of what `path` on this machine really names ("root" for /); owned. NULL with an error.
+ */
+char *copy_source_name(const char *path, struct error *err);
+
 #endif

@@ -146,21 +146,6 @@ static void import_begin(struct run_copy *c)
     feed(c);
 }
 
-/* The last component of what `path` really names. */
-static char *base_of(const char *path, struct error *err)
-{
-    cleanup_free char *real = realpath(path, NULL);
-    if (!real) {
-        error_system(err, errno, "cannot read %s", path);
-        return NULL;
-    }
-    const char *base = strrchr(real, '/') + 1;
-    char *copy = strdup(*base ? base : "root");
-    if (!copy)
-        error_oom(err);
-    return copy;
-}
-
 /* Splits DST; `directory`: it is one already, so the copy goes into it. */
 static int place_in(struct run_copy *c, bool directory, struct error *err)
 {
@@ -168,7 +153,7 @@ static int place_in(struct run_copy *c, bool directory, struct error *err)
     size_t len = strlen(to);
     if (directory || to[len - 1] == '/') {
         c->parent = strdup(to);
-        c->name = base_of(c->spec->from, err);
+        c->name = copy_source_name(c->spec->from, err);
         return c->name ? (c->parent ? 0 : error_oom(err)) : -1;
     }
     const char *slash = strrchr(to, '/');

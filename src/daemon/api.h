@@ -8,6 +8,9 @@
  * what was asked for: 400, with the caller's name of the field (`argv_name` for the command). */
 void api_process_failure(struct request *r, const struct error *why, const char *argv_name);
 
+/* 0 when the request's container runs; else the request has been answered with that. */
+int api_need_running(struct request *r);
+
 void api_version(struct request *r);
 
 void api_containers_list(struct request *r);

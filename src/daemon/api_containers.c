@@ -239,7 +239,7 @@ void api_container_start(struct request *r)
 
 /* ---- signals and ends ---- */
 
-static int not_running(struct request *r)
+int api_need_running(struct request *r)
 {
     struct error err;
     if (r->cell->state == CELL_RUNNING)
@@ -261,7 +261,7 @@ void api_container_signal(struct request *r)
         request_error(r, &err);
         return;
     }
-    if (not_running(r) < 0)
+    if (api_need_running(r) < 0)
         return;
     if (container_signal(r->cell->container, (int)signal, &err) < 0)
         request_error(r, &err);
@@ -305,7 +305,7 @@ void api_container_destroy(struct request *r)
         return;
     }
     if (r->cell->state == CELL_STOPPED)
-        not_running(r);
+        api_need_running(r);
     else
         end(r, reason, false);
 }
@@ -320,7 +320,7 @@ void api_container_stop(struct request *r)
         request_error(r, &err);
         return;
     }
-    if (not_running(r) < 0 || !begin_waiting(r, r->cell, on_ended))
+    if (api_need_running(r) < 0 || !begin_waiting(r, r->cell, on_ended))
         return;
     if (cell_stop(r->cell, (uint64_t)ms, &err) < 0)
         request_error(r, &err);

@@ -33,16 +33,6 @@ static int new_id(char ret[33], struct error *err)
     return 0;
 }
 
-static int not_running(struct request *r)
-{
-    struct error err;
-    if (r->cell->state == CELL_RUNNING)
-        return 0;
-    error_set(&err, ERROR_STATE, "container %s is not running", r->cell->name);
-    request_error(r, &err);
-    return -1;
-}
-
 /* ---- create ---- */
 
 void api_process_failure(struct request *r, const struct error *why, const char *argv_name)
@@ -132,7 +122,7 @@ void api_exec_create(struct request *r)
         request_error(r, &err);
         return;
     }
-    if (not_running(r) == 0 && begin_call(r, &spec, exact, &err) < 0)
+    if (api_need_running(r) == 0 && begin_call(r, &spec, exact, &err) < 0)
         api_process_failure(r, &err, "cmd");
     spec_exec_free(&spec);
 }
@@ -176,6 +166,14 @@ void api_exec_get(struct request *r)
 
 /* ---- act ---- */
 
+static void answer_done(struct request *r, const struct error *err)
+{
+    if (err->kind)
+        request_error(r, err);
+    else
+        request_empty(r, 204);
+}
+
 void api_exec_kill(struct request *r)
 {
     static const char *const known[] = {"signal", NULL};
@@ -193,10 +191,7 @@ void api_exec_kill(struct request *r)
         error_set(&err, ERROR_STATE, "exec %s has ended", x->id);
     else
         exec_kill(x->exec, (int)signal, &err);
-    if (err.kind)
-        request_error(r, &err);
-    else
-        request_empty(r, 204);
+    answer_done(r, &err);
 }
 
 void api_exec_resize(struct request *r)
@@ -214,10 +209,7 @@ void api_exec_resize(struct request *r)
         error_set(&err, ERROR_STATE, "exec %s has ended", x->id);
     else
         exec_resize(x->exec, cols, rows, &err);
-    if (err.kind)
-        request_error(r, &err);
-    else
-        request_empty(r, 204);
+    answer_done(r, &err);
 }
 
 void api_exec_delete(struct request *r)
@@ -309,7 +301,7 @@ void api_exec_stdin(struct request *r)
         error_set(&err, ERROR_STATE, "another request is writing to exec %s", x->id);
     else if (!(call = calloc(1, sizeof *call)))
         error_oom(&err);
-    if (err.kind) {
+    if (!call) {
         request_error(r, &err);
         return;
     }

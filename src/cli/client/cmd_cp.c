@@ -105,20 +105,6 @@ static ssize_t pack(void *user, void *to, size_t cap, struct error *err)
     return tar_writer_read(user, to, cap, err);
 }
 
-static char *base_name(const char *path, struct error *err)
-{
-    cleanup_free char *real = realpath(path, NULL);
-    if (!real) {
-        error_system(err, errno, "cannot read %s", path);
-        return NULL;
-    }
-    const char *base = strrchr(real, '/') + 1;
-    char *copy = strdup(*base ? base : "root");
-    if (!copy)
-        error_oom(err);
-    return copy;
-}
-
 /* Where the copy goes: `name` in the directory `parent`. A file goes into a directory that exists; a
  * directory becomes DST. */
 static int place(struct http *h, const char *container, const char *from, const char *to, char **ret_parent,
@@ -138,7 +124,7 @@ static int place(struct http *h, const char *container, const char *from, const 
     *ret_parent = into ? strdup(to) : strndup(to, slash == to ? 1 : (size_t)(slash - to));
     if (!*ret_parent)
         return error_oom(err);
-    *ret_name = into ? base_name(from, err) : strdup(slash + 1);
+    *ret_name = into ? copy_source_name(from, err) : strdup(slash + 1);
     return *ret_name ? 0 : -1;
 }
 
