@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/ustar.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BLOCK 512
+static const char zeros[2 * USTAR_BLOCK];
 
 struct tar_writer {
     char *source; /* without slashes at its end */
@@ -38,12 +39,6 @@ struct linked {
     ino_t ino;
     char name[];
 };
-
-struct ustar {
-    char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type, link[100];
-    char magic[6], version[2], uname[32], gname[32], devmajor[8], devminor[8], prefix[155], unused[12];
-};
-_Static_assert(sizeof(struct ustar) == BLOCK, "a tar header is one block");
 
 int tar_writer_open(struct tar_writer **ret, const char *source, const char *name, struct error *err)
 {
@@ -121,71 +116,31 @@ uint64_t tar_writer_skipped(const struct tar_writer *w, const char **ret_first)
     return w->skipped;
 }
 
-/* One record "<length> key=value\n", whose length counts itself. */
-static void pax_record(struct buf *b, const char *key, const char *value)
-{
-    size_t rest = strlen(key) + strlen(value) + 3, len = rest + 1;
-    char digits[24];
-    while ((size_t)snprintf(digits, sizeof digits, "%zu", len) + rest != len)
-        len = (size_t)snprintf(digits, sizeof digits, "%zu", len) + rest;
-    buf_printf(b, "%zu %s=%s\n", len, key, value);
-}
-
-static void put_header(struct buf *b, const char *name, char type, unsigned mode, uint64_t size,
-                       int64_t mtime, const char *link)
-{
-    struct ustar h = {.type = type, .magic = "ustar", .version = {'0', '0'}};
-    char size_octal[24];
-    memcpy(h.name, name, strnlen(name, sizeof h.name));
-    if (link)
-        memcpy(h.link, link, strnlen(link, sizeof h.link));
-    snprintf(h.mode, sizeof h.mode, "%07o", mode & 07777);
-    snprintf(h.uid, sizeof h.uid, "%07o", 0);
-    snprintf(h.gid, sizeof h.gid, "%07o", 0);
-    /* What does not fit stands in the pax header before this one. */
-    snprintf(size_octal, sizeof size_octal, "%011llo", size >> 33 ? 0ull : (unsigned long long)size);
-    memcpy(h.size, size_octal, 11);
-    snprintf(size_octal, sizeof size_octal, "%011llo",
-             mtime < 0 || mtime >> 33 ? 0ull : (unsigned long long)mtime);
-    memcpy(h.mtime, size_octal, 11);
-    memset(h.checksum, ' ', sizeof h.checksum);
-    unsigned sum = 0;
-    for (size_t i = 0; i < BLOCK; i++)
-        sum += ((const unsigned char *)&h)[i];
-    snprintf(h.checksum, sizeof h.checksum, "%06o", sum & 0777777);
-    buf_append(b, &h, sizeof h);
-}
-
-static void put_padding(struct buf *b, uint64_t size)
-{
-    static const char zeros[BLOCK];
-    buf_append(b, zeros, (size_t)(-size % BLOCK));
-}
-
-/* The header of one entry, with a pax header before it. */
+/* The header of one entry, with a pax header before it: its time is always exact. */
 static int put_entry(struct tar_writer *w, const char *name, char type, const struct stat *st, uint64_t size,
                      const char *link, struct error *err)
 {
     struct buf pax;
-    char number[48];
+    struct ustar h;
     buf_init(&pax, 64 << 10);
-    if (strlen(name) > 99)
-        pax_record(&pax, "path", name);
-    if (link && strlen(link) > 99)
-        pax_record(&pax, "linkpath", link);
-    if (size >> 33) {
-        snprintf(number, sizeof number, "%llu", (unsigned long long)size);
-        pax_record(&pax, "size", number);
-    }
-    snprintf(number, sizeof number, "%lld.%09ld", (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
-    pax_record(&pax, "mtime", number);
-    put_header(&w->head, "PaxHeader", 'x', 0644, pax.len, 0, NULL);
-    buf_append(&w->head, pax.data, pax.len);
-    put_padding(&w->head, pax.len);
-    put_header(&w->head, name, type, st->st_mode, size, st->st_mtim.tv_sec, link);
-    bool failed = pax.failed || w->head.failed;
+    if (strlen(name) > sizeof h.name)
+        pax_put_text(&pax, "path", name);
+    if (link && strlen(link) > sizeof h.link)
+        pax_put_text(&pax, "linkpath", link);
+    if (size > USTAR_MAX_LONG)
+        pax_put_number(&pax, "size", size);
+    pax_put_time(&pax, "mtime", &st->st_mtim);
+    pax_put_header(&w->head, &pax);
     buf_free(&pax);
-    return failed ? error_oom(err) : 0;
+    ustar_init(&h, name, type, size);
+    ustar_put_number(h.mode, sizeof h.mode, st->st_mode & 07777);
+    if (st->st_mtim.tv_sec > 0)
+        ustar_put_number(h.mtime, sizeof h.mtime, (uint64_t)st->st_mtim.tv_sec);
+    if (link)
+        ustar_put_text(h.link, sizeof h.link, link);
+    ustar_seal(&h);
+    buf_append(&w->head, &h, sizeof h);
+    return w->head.failed ? error_oom(err) : 0;
 }
 
 static int put_link(struct tar_writer *w, const FTSENT *e, const char *name, struct error *err)
@@ -218,7 +173,7 @@ static int put_file(struct tar_writer *w, const FTSENT *e, const char *name, str
         return -1;
     w->file = steal_fd(&fd);
     w->left = (uint64_t)st.st_size;
-    w->pad = (unsigned)(-w->left % BLOCK);
+    w->pad = ustar_padding(w->left);
     return 0;
 }
 
@@ -265,7 +220,6 @@ static int put_next(struct tar_writer *w, const FTSENT *e, struct error *err)
 /* Fills `head` with the next header, or the two empty blocks that end an archive. */
 static int advance(struct tar_writer *w, struct error *err)
 {
-    static const char zeros[2 * BLOCK];
     buf_clear(&w->head);
     w->head_off = 0;
     errno = 0;
@@ -298,7 +252,7 @@ static void finish_content(struct tar_writer *w)
     w->file = -1;
     buf_clear(&w->head);
     w->head_off = 0;
-    put_padding(&w->head, BLOCK - w->pad);
+    buf_append(&w->head, zeros, w->pad);
 }
 
 ssize_t tar_writer_read(struct tar_writer *w, void *to, size_t cap, struct error *err)
