@@ -17,7 +17,7 @@ static bool open_pipe(struct apart *x)
         x->unable = true;
         return false;
     }
-    fcntl(x->pipe[1], F_SETPIPE_SZ, 2 * LINK_DATA_MAX); /* the machine may refuse: then pieces are smaller */
+    fcntl(x->pipe[1], F_SETPIPE_SZ, 2 * LINK_APART_MAX); /* the machine may refuse: then pieces are smaller */
     return true;
 }
 

@@ -122,7 +122,7 @@ static void judge_flood(struct out_pump *p, size_t n)
         return;
     p->full_reads = 0;
     p->flood = !p->agent->apart.unable;
-    if (!p->grown && fcntl(p->source.fd, F_SETPIPE_SZ, 1 << 20) < 0)
+    if (!p->grown && fcntl(p->source.fd, F_SETPIPE_SZ, 512 << 10) < 0)
         fcntl(p->source.fd, F_SETPIPE_SZ, 256 << 10);
     p->grown = true;
 }
@@ -151,7 +151,7 @@ static ssize_t take_flood(struct out_pump *p, size_t room)
         errno = EINTR;
         return -1;
     }
-    return apart_send(a, p->source.fd, p->stream, room);
+    return apart_send(a, p->source.fd, p->stream, room < LINK_APART_MAX ? room : LINK_APART_MAX);
 }
 
 static ssize_t take(struct out_pump *p, size_t room)
@@ -167,7 +167,7 @@ static ssize_t take(struct out_pump *p, size_t room)
         errno = EINTR; /* later */
         return -1;
     }
-    ssize_t n = read(p->source.fd, data, room);
+    ssize_t n = read(p->source.fd, data, room < LINK_DATA_MAX ? room : LINK_DATA_MAX);
     if (n > 0 && p->streaming)
         link_stream_write(p->agent->link, p->stream, data, (size_t)n);
     return n;
@@ -182,8 +182,6 @@ static void out_ready(struct source *s, uint32_t events)
         source_pause(s);
         return;
     }
-    if (room > LINK_DATA_MAX)
-        room = LINK_DATA_MAX;
     ssize_t n = take(p, room);
     if (n < 0 && errno == EINTR)
         return;

@@ -39,8 +39,9 @@
 #include <sys/uio.h>
 
 #define LINK_STREAM_WINDOW (256u << 10)
-#define LINK_DATA_MAX (128u << 10) /* largest DATA body this side sends */
-#define LINK_HEADER_SIZE 12u       /* of every frame; see frame.h */
+#define LINK_DATA_MAX (128u << 10)  /* largest DATA body this side sends */
+#define LINK_APART_MAX (256u << 10) /* the same for link_stream_write_apart() */
+#define LINK_HEADER_SIZE 12u        /* of every frame; see frame.h */
 #define LINK_MAX_CALLS 4096u
 #define LINK_MAX_CAPS 4096u
 #define LINK_MAX_STREAMS 8192u
@@ -155,8 +156,9 @@ size_t link_stream_writable(const struct link *l, uint32_t id);
 /* Sends at most link_stream_writable() bytes (more is an error: -1, nothing is sent). */
 int link_stream_write(struct link *l, uint32_t id, const void *data, size_t len);
 /* The same for an owner that puts the bytes on the wire itself, without bringing them into its memory: takes
- * `len` (1 to LINK_DATA_MAX) off the credit and writes the frame's header to `header`. The owner sends header
- * and bytes as a whole before anything that link_output() gives from now on. Only while no output is pending
+ * `len` (1 to LINK_APART_MAX) off the credit and writes the frame's header to `header`. The owner sends
+ * header and bytes as a whole before anything that link_output() gives from now on. Only while no output is
+ * pending
  * (-1 otherwise). */
 int link_stream_write_apart(struct link *l, uint32_t id, size_t len, uint8_t header[LINK_HEADER_SIZE]);
 /* The sender's orderly end. */

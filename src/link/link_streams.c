@@ -192,7 +192,7 @@ int link_stream_write(struct link *l, uint32_t id, const void *data, size_t len)
 int link_stream_write_apart(struct link *l, uint32_t id, size_t len, uint8_t header[LINK_HEADER_SIZE])
 {
     _Static_assert(LINK_HEADER_SIZE == FRAME_HEADER_SIZE, "link.h and frame.h agree");
-    if (l->out.pending > 0 || len == 0 || len > LINK_DATA_MAX || len > link_stream_writable(l, id))
+    if (l->out.pending > 0 || len == 0 || len > LINK_APART_MAX || len > link_stream_writable(l, id))
         return -1;
     find(l, id)->credit -= (uint32_t)len;
     frame_header_write(header, FRAME_DATA, id, (uint32_t)len);

@@ -533,7 +533,7 @@ static void data_may_go_past_the_link(void **state)
     uint32_t id = open_pair(e, &from, &to);
     uint8_t frame[LINK_HEADER_SIZE + 1000] = {0};
     assert_int_equal(link_stream_write_apart(e->host, id, 0, frame), -1);
-    assert_int_equal(link_stream_write_apart(e->host, id, LINK_DATA_MAX + 1, frame), -1);
+    assert_int_equal(link_stream_write_apart(e->host, id, LINK_APART_MAX + 1, frame), -1);
     assert_int_equal(link_stream_write_apart(e->host, id, 1000, frame), 0);
     assert_int_equal(link_stream_writable(e->host, id), LINK_STREAM_WINDOW - 1000);
     link_stream_write(e->host, id, zeros, 5); /* what is queued now comes after it */
