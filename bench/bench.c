@@ -215,8 +215,11 @@ static double pipe_rate(const char *const *argv)
     int out = spawn(argv, &pid);
     for (ssize_t n; (n = read(out, buf, sizeof buf)) > 0;)
         total += (uint64_t)n;
-    waitpid(pid, NULL, 0);
+    int status;
+    waitpid(pid, &status, 0);
     close(out);
+    if (status)
+        die("the measured program failed");
     return (double)total / 1e3 / (now_ms() - t);
 }
 
