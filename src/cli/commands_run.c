@@ -22,7 +22,7 @@
     HEADING("Limits"), {"memory", 'm', "SIZE", "memory, such as 512M; default 1G"},                          \
         {"cpus", 0, "N", "CPUs, such as 0.5; default: no limit"},                                            \
         {"pids", 0, "N", "processes and threads; default 1024"},                                             \
-        {"disk", 0, "SIZE", "bytes it may write to its files; default 512M"},                                  \
+        {"disk", 0, "SIZE", "bytes it may write to its files; default 512M"},                                \
         {"nofile", 0, "N", "open files of a process; default 4096"},                                         \
         {"timeout", 0, "TIME", "end everything after this time, such as 30s"}
 

@@ -36,14 +36,15 @@ static int reserve(struct output *out, size_t len)
     return 0;
 }
 
+/* There is room: reserve() has made it. */
 static void copy_in(struct output *out, const void *data, size_t len)
 {
     const uint8_t *p = data;
-    while (len > 0) {
-        struct chunk *c = out->tail;
+    struct chunk *c = out->tail;
+    while (c && len > 0) {
         size_t n = c->cap - c->end < len ? c->cap - c->end : len;
         if (n == 0) {
-            out->tail = c->next;
+            c = out->tail = c->next;
             continue;
         }
         memcpy(c->data + c->end, p, n);
