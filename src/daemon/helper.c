@@ -74,7 +74,7 @@ static void note_error(struct helper *h, const json_t *line)
 static void take_line(struct helper *h, const char *text, size_t len)
 {
     json_t *v = json_loadb(text, len, JSON_ALLOW_NUL, NULL);
-    if (v && json_is_object(v)) {
+    if (json_is_object(v)) {
         note_error(h, v);
         if (h->events && h->events->on_line)
             h->events->on_line(h->user, v, text, len);

@@ -292,7 +292,7 @@ void api_exec_output(struct request *r)
         error_oom(&err);
     if (o)
         o->execution = x;
-    if (err.kind || read_query(r, o, &err) < 0) {
+    if (!o || read_query(r, o, &err) < 0) {
         free(o);
         request_error(r, &err);
         return;

@@ -39,8 +39,7 @@ static void *read_lines(void *arg)
     char *line = NULL;
     size_t cap = 0;
     FILE *f = fdopen(c->log, "r");
-    ssize_t n;
-    while (f && (n = getdelim(&line, &cap, '\n', f)) > 0) {
+    while (f && getdelim(&line, &cap, '\n', f) > 0) {
         line[strcspn(line, "\r\n")] = '\0';
         bool error = speaks_of_error(line);
         if (*line && (error || !c->last_is_error)) {

@@ -364,8 +364,11 @@ static bool names_add(struct names *to, const char *name)
         to->list = grown;
         to->capacity = capacity;
     }
-    to->list[to->count] = strdup(name);
-    return to->list[to->count] && ++to->count;
+    char *copy = strdup(name);
+    if (!copy)
+        return false;
+    to->list[to->count++] = copy;
+    return true;
 }
 
 static void names_free(struct names *n)

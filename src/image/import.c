@@ -318,7 +318,7 @@ static void name_from_file(const char *source, char ret[256])
 static int import_fd(const struct image_builder *b, int fd, const char *name, const char *guess,
                      const char *ref, struct built_image *ret, struct error *err)
 {
-    enum archive_kind kind;
+    enum archive_kind kind = ARCHIVE_ROOTFS;
     if (archive_classify(fd, &b->limits, &kind, err) < 0)
         return -1;
     if (ref && kind == ARCHIVE_ROOTFS)

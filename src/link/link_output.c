@@ -29,10 +29,10 @@ static int reserve(struct output *out, size_t len)
         end = &c->next;
         room += cap;
     }
-    if (!out->head)
-        out->head = out->tail = first;
-    else
+    if (out->tail)
         out->tail->next = first;
+    else
+        out->head = out->tail = first;
     return 0;
 }
 
