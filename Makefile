@@ -7,7 +7,7 @@ BUILD  := build
 ASAN   := build-asan
 PREFIX ?= /usr/local
 
-.PHONY: all demo test test-plain test-asan bench install lint format clean
+.PHONY: all demo test test-plain test-asan bench install lint fuzz format clean
 
 all: $(BUILD)/build.ninja
 	ninja -C $(BUILD)
@@ -41,8 +41,11 @@ install: all
 lint:
 	tools/lint
 
+fuzz:
+	tools/fuzz 60
+
 format:
 	clang-format-19 -i $$(git ls-files '*.c' '*.h')
 
 clean:
-	rm -rf $(BUILD) $(ASAN)
+	rm -rf $(BUILD) $(ASAN) build-fuzz build-tidy
