@@ -6,7 +6,7 @@ cli_setup_file() {
     CLI_DIR=$(mktemp -d "${BATS_FILE_TMPDIR:-/tmp}/cli.XXXXXX")
     export CLI_DIR
     export CLOISTER_DATA_DIR=$CLI_DIR/data CLOISTER_RUN_DIR=$CLI_DIR/run CLOISTER_SOCKET=$CLI_DIR/sock
-    export NO_COLOR=1
+    export NO_COLOR=1 TERM=xterm
     mkdir -m 700 "$CLOISTER_DATA_DIR" "$CLOISTER_RUN_DIR"
 }
 
