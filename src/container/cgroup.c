@@ -16,6 +16,8 @@
 
 #define PATH_CAP 1024
 #define SWEEP_AGE_S 60
+/* Of the memory limit, what sockets may hold on top of it under version 1. */
+#define SOCKET_MEMORY_SHARE 8
 #define LISTING_MAX ((size_t)4 << 20)
 
 static const char *const v1_names[] = {"memory", "pids", "cpu"};
@@ -255,22 +257,37 @@ int cgroup_open(const struct cgroup *g, int *ret_unified, int *ret_tasks, int *r
     return 0;
 }
 
+/* Memory and swap together must never be below memory alone, whichever way the limit moves. */
+static int put_v1_memory(const char *dir, uint64_t now, uint64_t bytes, const char *text)
+{
+    static const char both[] = "memory.memsw.limit_in_bytes", alone[] = "memory.limit_in_bytes";
+    bool raise = now && bytes > now;
+    if (raise)
+        put(dir, both, text); /* absent where swap accounting is off; then there is nothing to limit */
+    if (put(dir, alone, text) < 0)
+        return -1;
+    if (!raise)
+        put(dir, both, text);
+    return 0;
+}
+
 static int set_memory(struct cgroup *g, uint64_t bytes, struct error *err)
 {
-    char dir[PATH_CAP], text[32];
+    char dir[PATH_CAP], text[32], buffers[32];
     if (!dir_of(g, CGROUP_MEMORY, dir, sizeof dir) || g->memory_now == bytes)
         return 0;
     snprintf(text, sizeof text, "%llu", (unsigned long long)bytes);
-    if (put(dir, g->set->v2 ? "memory.max" : "memory.limit_in_bytes", text) < 0)
+    if ((g->set->v2 ? put(dir, "memory.max", text) : put_v1_memory(dir, g->memory_now, bytes, text)) < 0)
         return error_system(err, errno, "cannot limit memory to %s bytes", text);
     if (g->set->v2) {
-        put(dir, "memory.swap.max",
-            "0"); /* absent where swap accounting is off; then there is nothing to limit */
+        put(dir, "memory.swap.max", "0"); /* absent where swap accounting is off */
         put(dir, "memory.oom.group", "0");
     } else {
-        put(dir, "memory.memsw.limit_in_bytes", text);
         if (!g->memory_now)
             put(dir, "memory.swappiness", "0");
+        /* Version 1 counts the buffers of sockets by themselves, and only where they are limited. */
+        snprintf(buffers, sizeof buffers, "%llu", (unsigned long long)(bytes / SOCKET_MEMORY_SHARE));
+        put(dir, "memory.kmem.tcp.limit_in_bytes", buffers);
     }
     g->memory_now = bytes;
     return 0;

@@ -23,6 +23,11 @@ struct link *container_link(struct container *c)
     return l && link_alive(l) ? l : NULL;
 }
 
+struct link *container_any_link(struct container *c)
+{
+    return c->transport ? transport_link(c->transport) : NULL;
+}
+
 const char *container_id(const struct container *c)
 {
     return c->id;

@@ -90,6 +90,9 @@ void fs_container_gone(struct fs_op *op);
 
 /* container.c */
 struct link *container_link(struct container *c); /* NULL when there is no living link */
+/* The same, also of a link that is just dying: its calls are told before its streams, and what is freed in
+ * between must close its streams first. */
+struct link *container_any_link(struct container *c);
 /* The main process of a warm or held container exists, or could not be started. */
 void container_main_started(struct container *c);
 void container_main_failed(struct container *c, const struct error *err);

@@ -49,10 +49,17 @@ static int make_private(const char *dir, struct error *err)
     struct stat st;
     if (dir_make(dir, 0755, err) < 0)
         return -1;
-    if (chmod(dir, 0700) < 0 || lstat(dir, &st) < 0)
-        return error_system(err, errno, "cannot make %s private", dir);
-    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid())
+    /* Looked at before anything is changed: a slip on the command line must not touch a file or somebody's
+     * directory. */
+    cleanup_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == ENOTDIR)
+        return error_set(err, ERROR_INVALID, "%s is not a directory", dir);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return error_system(err, errno, "cannot open %s", dir);
+    if (st.st_uid != geteuid())
         return error_set(err, ERROR_DENIED, "%s belongs to somebody else", dir);
+    if ((st.st_mode & 07777) != 0700 && fchmod(fd, 0700) < 0)
+        return error_system(err, errno, "cannot make %s private", dir);
     return 0;
 }
 

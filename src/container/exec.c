@@ -263,6 +263,17 @@ static void unlink_exec(struct exec *x)
         x->container->execs = x->next;
 }
 
+static void close_streams(struct exec *x)
+{
+    struct link *l = container_any_link(x->container);
+    uint32_t ids[] = {x->in, x->out, x->err};
+    for (int i = 0; l && i < 3; i++)
+        if (ids[i])
+            link_stream_reset(l, ids[i], NULL);
+    x->in = x->out = x->err = 0;
+    x->piped_out = x->piped_err = false;
+}
+
 static void maybe_free(struct exec *x)
 {
     if (!x->exited || x->piped_out || x->piped_err || x->have_timer)
@@ -273,6 +284,8 @@ static void maybe_free(struct exec *x)
     struct link *l = container_link(x->container);
     if (l && x->in)
         link_stream_end(l, x->in);
+    else
+        close_streams(x); /* a dying link still knows them */
     if (l && x->process)
         link_drop(l, x->process);
     if (x->container->main == x)
@@ -354,17 +367,6 @@ void exec_started(struct exec *x, uint32_t process, int pid)
         x->events.on_started(x->user, x, pid);
 }
 
-static void close_streams(struct exec *x)
-{
-    struct link *l = container_link(x->container);
-    uint32_t ids[] = {x->in, x->out, x->err};
-    for (int i = 0; l && i < 3; i++)
-        if (ids[i])
-            link_stream_reset(l, ids[i], NULL);
-    x->in = x->out = x->err = 0;
-    x->piped_out = x->piped_err = false;
-}
-
 void exec_start_failed(struct exec *x, const struct error *err)
 {
     close_streams(x);
@@ -411,7 +413,7 @@ static void on_exec(void *user, const struct error *err, struct cbor_reader valu
     uint32_t process;
     struct error bad;
     x->call = 0;
-    if (err && err->kind == ERROR_GONE && !container_link(x->container))
+    if (err && !container_link(x->container)) /* the container's end tells the reason */
         return;
     if (err) {
         failed_to_start(x, err);

@@ -38,8 +38,7 @@ static void maybe_done(struct fs_op *op)
     if (!op->answered || (op->output_open && !op->failed))
         return;
     /* Also of a link that is just dying: its streams are told after its calls, and op is freed here. */
-    struct transport *t = op->container->transport;
-    struct link *l = t ? transport_link(t) : NULL;
+    struct link *l = container_any_link(op->container);
     if (op->stream && l)
         link_stream_reset(l, op->stream, NULL);
     op->stream = 0;
@@ -189,7 +188,7 @@ void fs_consumed(struct fs_op *op, size_t n)
 
 void fs_cancel(struct fs_op *op)
 {
-    struct link *l = container_link(op->container);
+    struct link *l = container_any_link(op->container);
     if (l && op->call)
         link_cancel(l, op->call);
     if (l && op->stream)

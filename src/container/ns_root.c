@@ -194,17 +194,13 @@ out:
 
 int ns_root_usr(struct ns_root *r, int *ret_fd, struct error *err)
 {
-    const uint64_t attr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
-    int fd = clone_mapped(r, "/usr", true, attr, NULL);
-    if (fd < 0 && r->idmap) {
-        /* A file system below /usr cannot be id-mapped: it is read-only anyway, so only owners look foreign.
-         */
-        struct ns_root plain = *r;
-        plain.idmap = false;
-        fd = clone_mapped(&plain, "/usr", true, attr, err);
-    } else if (fd < 0) {
-        fd = clone_mapped(r, "/usr", true, attr, err);
-    }
+    /* Without the id map: the machine's files keep owners that are nobody inside, so that the container's
+     * root can neither read what is only for root of the host nor take leases, which are an owner's right and
+     * would make the host wait. */
+    struct ns_root plain = *r;
+    plain.idmap = false;
+    int fd =
+        clone_mapped(&plain, "/usr", true, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, err);
     if (fd < 0)
         return -1;
     *ret_fd = fd;

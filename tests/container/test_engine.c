@@ -540,6 +540,47 @@ static void test_destroy_while_starting(void **state)
     }
 }
 
+/* What is under way when a container dies must be told once and freed once. */
+static void test_destroy_with_work(void **state)
+{
+    enum { EXECS = 6 };
+    for (int round = 0; round < 12; round++) {
+        static struct job jobs[EXECS];
+        struct run r;
+        begin_sleeper(&r);
+        memset(jobs, 0, sizeof jobs);
+        struct exec_spec s = {
+            .argv = ARGV("sh", "-c", "echo x; exec cat"), .in = true, .out = true, .err = true};
+        struct exec *x[EXECS];
+        for (int i = 0; i < EXECS; i++) {
+            x[i] = job_begin(&jobs[i], r.c, &s);
+            if (i % 3 == 1)
+                exec_close_stdin(x[i]);
+        }
+        for (int turn = 0; turn < round; turn++)
+            uv_run(&loop, UV_RUN_NOWAIT);
+        container_destroy(r.c, "under way");
+        spin(&r.exited, 10);
+        for (int i = 0; i < EXECS; i++) {
+            assert_true(jobs[i].exited);
+            job_free(&jobs[i]);
+        }
+        run_free(&r);
+    }
+}
+
+static void test_large_memory(void **state)
+{
+    struct run r;
+    struct start_spec s;
+    spec_init(&s, ARGV("true"));
+    s.limits.memory_bytes = (uint64_t)3 << 30; /* more than a blank begins with */
+    run_begin(&r, &s);
+    spin(&r.exited, 10);
+    assert_int_equal(r.status.reason, STOP_EXIT);
+    run_free(&r);
+}
+
 struct file_job {
     struct buf data;
     bool done, failed;
@@ -656,6 +697,8 @@ int main(void)
         cmocka_unit_test(test_freeze),
         cmocka_unit_test(test_hold),
         cmocka_unit_test(test_destroy_while_starting),
+        cmocka_unit_test(test_destroy_with_work),
+        cmocka_unit_test(test_large_memory),
         cmocka_unit_test(test_files),
     };
     return cmocka_run_group_tests_name("engine", tests, setup, teardown);
