@@ -75,8 +75,10 @@ static int reserve_stdio(void)
 /* We hold descriptors for many processes at once; they get the limit that we were given. */
 static void limits_init(struct agent *a)
 {
-    struct rlimit none = {0, 0};
-    setrlimit(RLIMIT_CORE, &none);
+    /* 1, not 0: with 0 the kernel still starts the host's program of a core_pattern that is a pipe (core(5)).
+     */
+    struct rlimit core = {1, 1};
+    setrlimit(RLIMIT_CORE, &core);
     if (getrlimit(RLIMIT_NOFILE, &a->files) == 0) {
         struct rlimit raised = {a->files.rlim_max, a->files.rlim_max};
         setrlimit(RLIMIT_NOFILE, &raised);

@@ -15,7 +15,8 @@
 #include <string.h>
 
 #define POLICY_LINES (sizeof policy / sizeof *policy)
-#define LOW_HALF(n) (offsetof(struct seccomp_data, args) + 8u * (unsigned)(n)) /* little-endian machines */
+/* Little-endian machines. */
+#define ARGUMENT_HALF(n, high) (offsetof(struct seccomp_data, args) + 8u * (unsigned)(n) + ((high) ? 4u : 0u))
 
 #if defined(__x86_64__)
 #define AUDIT_ARCH_NATIVE AUDIT_ARCH_X86_64
@@ -74,7 +75,7 @@ static void emit_line(const struct policy_line *line)
     unsigned holes[POLICY_MAX_WHEN], hole_count = 0;
     for (int i = 0; i < POLICY_MAX_WHEN && line->when[i].mask; i++) {
         const struct policy_condition *c = &line->when[i];
-        emit(BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)LOW_HALF(c->argument));
+        emit(BPF_LD | BPF_W | BPF_ABS, 0, 0, (uint32_t)ARGUMENT_HALF(c->argument, c->high));
         if (c->mask != 0xffffffffu)
             emit(BPF_ALU | BPF_AND | BPF_K, 0, 0, c->mask);
         holes[hole_count++] = emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, c->value);

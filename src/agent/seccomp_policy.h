@@ -3,13 +3,14 @@
  *
  * Lines of the same call are tried in order; the first whose conditions all hold decides. A call without a
  * deciding line, and a call not listed at all, fails with ENOSYS, so that libraries fall back to what an
- * older kernel has. A condition compares the low 32 bits of an argument: (argument & mask) == value. All
- * arguments tested here are `int` or `unsigned` to the kernel (or use only the low half), so what a guest
- * puts in the high half changes nothing. */
+ * older kernel has. A condition compares one half of an argument, (half & mask) == value, and it is the low
+ * half unless said: the arguments are `int` or `unsigned` to the kernel (or use only the low half), so what a
+ * guest puts in the high half changes nothing. A pointer is NULL when both halves are 0. */
 #ifndef CLOISTER_AGENT_SECCOMP_POLICY_H
 #define CLOISTER_AGENT_SECCOMP_POLICY_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define POLICY_MAX_WHEN 3
@@ -19,6 +20,7 @@ struct policy_condition {
     uint32_t mask; /* 0: no condition */
     uint32_t value;
     int argument;
+    bool high; /* compares the high 32 bits */
 };
 
 struct policy_line {
@@ -37,9 +39,14 @@ struct policy_line {
         #call, error,                                                                                        \
         {{0}}                                                                                                \
     }
-#define ALL_CLEAR(argument, mask) {mask, 0, argument}
-#define IS(argument, value) {0xffffffffu, value, argument}
-#define IS_MASKED(argument, mask, value) {mask, value, argument}
+#define ALL_CLEAR(argument, mask) {mask, 0, argument, false}
+#define IS(argument, value) {0xffffffffu, value, argument, false}
+#define IS_MASKED(argument, mask, value) {mask, value, argument, false}
+#define IS_NULL(argument)                                                                                    \
+    {0xffffffffu, 0, argument, false},                                                                       \
+    {                                                                                                        \
+        0xffffffffu, 0, argument, true                                                                       \
+    }
 #define ALLOW_IF(call, ...)                                                                                  \
     {                                                                                                        \
         #call, POLICY_ALLOW,                                                                                 \
@@ -65,6 +72,7 @@ struct policy_line {
 #define P_SOCK_DGRAM 2
 #define P_IPPROTO_TCP 6
 #define P_IPPROTO_UDP 17
+#define P_RLIMIT_CORE 4
 #define P_TIOCSTI 0x5412
 #define P_TIOCLINUX 0x541c
 
@@ -96,7 +104,13 @@ static const struct policy_line policy[] = {
     ALLOW(sched_setparam), ALLOW(sched_getscheduler), ALLOW(sched_setscheduler), ALLOW(sched_getattr),
     ALLOW(sched_setattr), ALLOW(sched_get_priority_max), ALLOW(sched_get_priority_min),
     ALLOW(sched_rr_get_interval), ALLOW(getpriority), ALLOW(setpriority), ALLOW(ioprio_get),
-    ALLOW(ioprio_set), ALLOW(getrlimit), ALLOW(setrlimit), ALLOW(prlimit64), ALLOW(getrusage), ALLOW(times),
+    ALLOW(ioprio_set), ALLOW(getrlimit), ALLOW(getrusage), ALLOW(times),
+    /* it is 1 and stays so: lowered to 0 it would let a crash start the host's program for core dumps */
+    DENY_IF(setrlimit, EPERM, IS(0, P_RLIMIT_CORE)),
+    ALLOW(setrlimit),
+    ALLOW_IF(prlimit64, IS_NULL(2)), /* only asks */
+    DENY_IF(prlimit64, EPERM, IS(1, P_RLIMIT_CORE)),
+    ALLOW(prlimit64),
     /* --- identity --- */
     ALLOW(getuid), ALLOW(geteuid), ALLOW(getgid), ALLOW(getegid), ALLOW(getresuid), ALLOW(getresgid),
     ALLOW(getgroups), ALLOW(setuid), ALLOW(setgid), ALLOW(setreuid), ALLOW(setregid), ALLOW(setresuid),

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -183,6 +184,40 @@ static void probe_arguments(void)
         complain("personality", -1, errno);
 }
 
+static void expect_success(const char *what, long result)
+{
+    if (result < 0)
+        complain(what, result, errno);
+}
+
+static long set_limit(unsigned long pid, unsigned long which, const void *new)
+{
+    return syscall(SYS_prlimit64, pid, which, new, NULL);
+}
+
+/* Core dumps stay limited to 1 byte: see limits_init(). */
+static void probe_core_limit(void)
+{
+    struct rlimit core = {0}, files = {0};
+    expect_success("asking", syscall(SYS_prlimit64, 0L, (long)RLIMIT_CORE, NULL, &core));
+    if (core.rlim_cur != 1 || core.rlim_max != 1)
+        complain("the limit of core dumps", (long)core.rlim_max, 0);
+    core.rlim_cur = core.rlim_max = 0;
+    expect_error("setrlimit", syscall(SYS_setrlimit, (long)RLIMIT_CORE, &core), EPERM);
+    expect_error("setrlimit hidden", syscall(SYS_setrlimit, RLIMIT_CORE | GARBAGE, &core), EPERM);
+    expect_error("prlimit", set_limit(0, RLIMIT_CORE, &core), EPERM);
+    expect_error("prlimit hidden", set_limit(0, RLIMIT_CORE | GARBAGE, &core), EPERM);
+    expect_error("prlimit of a process", set_limit((unsigned long)getppid(), RLIMIT_CORE, &core), EPERM);
+    /* Half a pointer is none of NULL. */
+    expect_error("prlimit, low half", set_limit(0, RLIMIT_CORE, (void *)0x1000ul), EPERM);
+    expect_error("prlimit, high half", set_limit(0, RLIMIT_CORE, (void *)0x100000000ul), EPERM);
+    expect_success("getrlimit", getrlimit(RLIMIT_NOFILE, &files));
+    files.rlim_cur--;
+    expect_success("setrlimit", syscall(SYS_setrlimit, (long)RLIMIT_NOFILE, &files));
+    files.rlim_cur--;
+    expect_success("prlimit", set_limit(0, RLIMIT_NOFILE, &files));
+}
+
 #ifdef __x86_64__
 static long call_by_int80(long number)
 {
@@ -308,6 +343,7 @@ static int probe(const char *what)
     probe_sockets();
     probe_clone();
     probe_arguments();
+    probe_core_limit();
     probe_foreign_entry();
     probe_files();
     probe_agent();

@@ -121,6 +121,41 @@ os.kill(child, 9)
     equal((r['twin'], r['twin personality']), ('ok', 'ok'), 'twin')
 
 
+@test('C2 the limit of core dumps is 1, in PID 1 as well, and cannot be changed, so that no crash starts the host\'s program for them '
+      '(core(5)); twin: the limit of files can be lowered')
+def c2_core(w):
+    r = w.py(r'''
+def limit(pid): return [l.split()[4:6] for l in slurp("/proc/%s/limits" % pid).splitlines() if l.startswith("Max core file size")]
+R["self"], R["shown"] = limit("self"), value(limit, 1)
+high = 0xdead << 32
+child = os.fork()
+if child == 0: time.sleep(30)
+for n in (0, 1, 2, 1 << 30, (1 << 64) - 1):
+    new = struct.pack("QQ", min(n, 1), n)
+    R["set %d" % n] = attempt(lambda: syscall("setrlimit", 4, new))
+    R["set high %d" % n] = attempt(lambda: syscall("setrlimit", 4 | high, new))
+    for pid in (0, os.getpid(), child, 1):
+        R["prlimit %d %d" % (pid, n)] = attempt(lambda: syscall("prlimit64", pid, 4, new, 0))
+        R["prlimit high %d %d" % (pid, n)] = attempt(lambda: syscall("prlimit64", pid, 4 | high, new, ctypes.create_string_buffer(16)))
+for p in (1, 0x1000, 1 << 32, 1 << 63): R["pointer %x" % p] = attempt(lambda: syscall("prlimit64", 0, 4, p, 0))
+R["after"] = limit("self")
+os.kill(child, 11)
+R["crash"] = os.waitpid(child, 0)[1]
+got = ctypes.create_string_buffer(16)
+R["twin ask"] = attempt(lambda: syscall("prlimit64", 0, 4, 0, got))
+R["asked"] = struct.unpack("QQ", got.raw)
+R["twin set"] = attempt(lambda: syscall("setrlimit", 7, struct.pack("QQ", 60, 70)))
+R["twin prlimit"] = attempt(lambda: syscall("prlimit64", 0, 7, struct.pack("QQ", 50, 60), 0))
+R["files"] = [l.split()[3:5] for l in slurp("/proc/self/limits").splitlines() if l.startswith("Max open files")]
+''')
+    one = [['1', '1']]
+    equal((r['self'], r['after'], r['asked']), (one, one, [1, 1]), 'limits')
+    one_of(r['shown'], (one, 'EACCES', 'EPERM', []), 'the limit of PID 1')
+    equal(r['crash'], 11, 'the crash, which left no dump')
+    all_equal({k: v for k, v in r.items() if k.startswith(('set', 'prlimit', 'pointer'))}, 'EPERM', 'changes')
+    equal((r['twin ask'], r['twin set'], r['twin prlimit'], r['files']), ('ok', 'ok', 'ok', [['50', '60']]), 'twin')
+
+
 @test('C4 socket families and kinds: all but UNIX, INET and INET6 streams and datagrams refused, also with high argument bits; '
       'twin: TCP, UDP and UNIX work on loopback')
 def c4(w):

@@ -15,7 +15,7 @@ NR = dict(mount=165, umount2=166, pivot_root=155, unshare=272, setns=308, mknod=
           fsmount=432, fspick=433, move_mount=429, open_tree=428, mount_setattr=442, swapon=167, swapoff=168, quotactl=179,
           reboot=169, sethostname=170, setdomainname=171, acct=163, iopl=172, ioperm=173, syslog=103, settimeofday=164,
           clock_settime=227, fanotify_init=300, chroot=161, personality=135, prctl=157, capset=126, capget=125,
-          shmget=29, shmat=30, shmdt=67, shmctl=31, msgget=68, msgrcv=70, semget=64, memfd_create=319, prlimit64=302,
+          shmget=29, shmat=30, shmdt=67, shmctl=31, msgget=68, msgrcv=70, semget=64, memfd_create=319, prlimit64=302, setrlimit=160, fcntl=72,
           tkill=200, kcmp=312, migrate_pages=256, move_pages=279, splice=275, vmsplice=278, statmount=457, listmount=458)
 
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -62,10 +61,8 @@ static void choose_arguments(long nr, long a[6])
 
 static void child(enum way way, long nr, struct slot *s)
 {
-    struct rlimit none = {0, 0};
     struct itimerval soon = {.it_value = {.tv_usec = 700000}};
     long a[6];
-    setrlimit(RLIMIT_CORE, &none);
     setitimer(ITIMER_REAL, &soon, NULL);
     choose_arguments(way == NATIVE ? nr : -1, a);
     pid_t self = getpid();
