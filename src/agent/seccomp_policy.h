@@ -73,6 +73,9 @@ struct policy_line {
 #define P_IPPROTO_TCP 6
 #define P_IPPROTO_UDP 17
 #define P_RLIMIT_CORE 4
+#define P_F_SETLEASE 1024
+#define P_F_NOTIFY 1026
+#define P_F_SETDELEG 1040
 #define P_TIOCSTI 0x5412
 #define P_TIOCLINUX 0x541c
 
@@ -141,7 +144,7 @@ static const struct policy_line policy[] = {
     ALLOW(write), ALLOW(readv), ALLOW(writev), ALLOW(pread64), ALLOW(pwrite64), ALLOW(preadv),
     ALLOW(pwritev), ALLOW(preadv2), ALLOW(pwritev2), ALLOW(lseek), ALLOW(sendfile), ALLOW(splice),
     ALLOW(tee), ALLOW(vmsplice), ALLOW(copy_file_range), ALLOW(dup), ALLOW(dup2), ALLOW(dup3), ALLOW(pipe),
-    ALLOW(pipe2), ALLOW(fcntl), ALLOW(flock), ALLOW(fsync), ALLOW(fdatasync), ALLOW(sync), ALLOW(syncfs),
+    ALLOW(pipe2), ALLOW(flock), ALLOW(fsync), ALLOW(fdatasync), ALLOW(sync), ALLOW(syncfs),
     ALLOW(sync_file_range), ALLOW(truncate), ALLOW(ftruncate), ALLOW(fallocate), ALLOW(fadvise64),
     ALLOW(readahead), ALLOW(stat), ALLOW(fstat), ALLOW(lstat), ALLOW(newfstatat), ALLOW(statx),
     ALLOW(statfs), ALLOW(fstatfs), ALLOW(ustat), ALLOW(access), ALLOW(faccessat), ALLOW(faccessat2),
@@ -163,6 +166,11 @@ static const struct policy_line policy[] = {
     ALLOW(epoll_ctl), ALLOW(epoll_wait), ALLOW(epoll_pwait),
     ALLOW(epoll_pwait2), ALLOW(io_setup), ALLOW(io_destroy), ALLOW(io_submit), ALLOW(io_cancel),
     ALLOW(io_getevents), ALLOW(io_pgetevents),
+    /* leases and the like reach beyond the container: /usr may be the host's, which would wait for the guest */
+    DENY_IF(fcntl, EPERM, IS(1, P_F_SETLEASE)),
+    DENY_IF(fcntl, EPERM, IS(1, P_F_SETDELEG)),
+    DENY_IF(fcntl, EPERM, IS(1, P_F_NOTIFY)),
+    ALLOW(fcntl),
     DENY_IF(ioctl, EPERM, IS(1, P_TIOCSTI)), /* types into a terminal that others read */
     DENY_IF(ioctl, EPERM, IS(1, P_TIOCLINUX)), /* the same by the console's selection */
     ALLOW(ioctl),

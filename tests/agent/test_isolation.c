@@ -195,6 +195,25 @@ static long set_limit(unsigned long pid, unsigned long which, const void *new)
     return syscall(SYS_prlimit64, pid, which, new, NULL);
 }
 
+static void probe_leases(void)
+{
+    static const long refused[] = {1024 /* F_SETLEASE */, 1026 /* F_NOTIFY */, 1040 /* F_SETDELEG */};
+    static const char *const names[] = {"/tmp/leased", "/usr"};
+    int own = open(names[0], O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int dir = open(names[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        expect_error("fcntl", syscall(SYS_fcntl, own, refused[i], 0L), EPERM);
+        expect_error("fcntl", syscall(SYS_fcntl, dir, refused[i], 0L), EPERM);
+        expect_error("fcntl hidden", syscall(SYS_fcntl, own, refused[i] | (long)GARBAGE, 0L), EPERM);
+    }
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    expect_success("F_GETFL", fcntl(dir, F_GETFL));
+    expect_success("F_GETLEASE", fcntl(own, 1025));
+    expect_success("F_SETLK", fcntl(own, F_SETLK, &lock));
+    close(own);
+    close(dir);
+}
+
 /* Core dumps stay limited to 1 byte: see limits_init(). */
 static void probe_core_limit(void)
 {
@@ -343,6 +362,7 @@ static int probe(const char *what)
     probe_sockets();
     probe_clone();
     probe_arguments();
+    probe_leases();
     probe_core_limit();
     probe_foreign_entry();
     probe_files();

@@ -156,6 +156,26 @@ R["files"] = [l.split()[3:5] for l in slurp("/proc/self/limits").splitlines() if
     equal((r['twin ask'], r['twin set'], r['twin prlimit'], r['files']), ('ok', 'ok', 'ok', [['50', '60']]), 'twin')
 
 
+@test('C2 fcntl: leases, delegations and notes on files of the host or of its own: EPERM, also with high argument bits; '
+      'twin: F_GETFL, locks, F_GETLEASE')
+def c2_lease(w):
+    r = w.py(r'''
+own = os.open("/tmp/own", os.O_RDWR | os.O_CREAT, 0o600)
+read_only = os.open("/tmp/own", os.O_RDONLY)
+usr, env = os.open("/usr", os.O_RDONLY | os.O_DIRECTORY), os.open("/usr/bin/env", os.O_RDONLY)
+for name, fd in dict(own=own, own_read=read_only, usr=usr, env=env).items():
+    for cmd in (1024, 1026, 1040):
+        for arg in (0, 1, 2, 0x3f, 0x8000003f):
+            R["%s %d %x" % (name, cmd, arg)] = attempt(lambda: syscall("fcntl", fd, cmd, arg))
+        R["%s %d high" % (name, cmd)] = attempt(lambda: syscall("fcntl", fd, cmd | 0xdead << 32, 0))
+R["twin flags"] = attempt(lambda: syscall("fcntl", usr, 3, 0))
+R["twin ask"] = attempt(lambda: syscall("fcntl", own, 1025, 0))
+R["twin lock"] = attempt(fcntl.lockf, own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+''')
+    all_equal({k: v for k, v in r.items() if not k.startswith('twin')}, 'EPERM', 'fcntl')
+    all_equal({k: v for k, v in r.items() if k.startswith('twin')}, 'ok', 'twin')
+
+
 @test('C4 socket families and kinds: all but UNIX, INET and INET6 streams and datagrams refused, also with high argument bits; '
       'twin: TCP, UDP and UNIX work on loopback')
 def c4(w):
