@@ -164,8 +164,11 @@ static const struct policy_line policy[] = {
     ALLOW(inotify_init), ALLOW(inotify_init1), ALLOW(inotify_add_watch), ALLOW(inotify_rm_watch),
     ALLOW(poll), ALLOW(ppoll), ALLOW(select), ALLOW(pselect6), ALLOW(epoll_create), ALLOW(epoll_create1),
     ALLOW(epoll_ctl), ALLOW(epoll_wait), ALLOW(epoll_pwait),
-    ALLOW(epoll_pwait2), ALLOW(io_setup), ALLOW(io_destroy), ALLOW(io_submit), ALLOW(io_cancel),
-    ALLOW(io_getevents), ALLOW(io_pgetevents),
+    ALLOW(epoll_pwait2),
+    /* as on a kernel without: contexts are counted for the whole machine (fs.aio-max-nr), and one container
+     * could use them up */
+    DENY(io_setup, ENOSYS), DENY(io_destroy, ENOSYS), DENY(io_submit, ENOSYS), DENY(io_cancel, ENOSYS),
+    DENY(io_getevents, ENOSYS), DENY(io_pgetevents, ENOSYS),
     /* leases and the like reach beyond the container: /usr may be the host's, which would wait for the guest */
     DENY_IF(fcntl, EPERM, IS(1, P_F_SETLEASE)),
     DENY_IF(fcntl, EPERM, IS(1, P_F_SETDELEG)),
