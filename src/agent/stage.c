@@ -157,10 +157,11 @@ static int add_dev(struct stage *s, struct error *err)
 {
     static const struct mount_option tmpfs[] = {{"mode", "0755"}, {"size", "64k"}, {"nr_inodes", "256"}, {0}};
     static const struct mount_option shm[] = {{"mode", "1777"}, {"size", "64m"}, {"nr_inodes", "65536"}, {0}};
+    /* terminals are counted for the whole machine (kernel.pty.max, 4096) */
     static const struct mount_option with_tty[] = {
-        {"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "1024"}, {"gid", "5"}, {0}};
+        {"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "64"}, {"gid", "5"}, {0}};
     static const struct mount_option without[] = {
-        {"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "1024"}, {0}};
+        {"newinstance", NULL}, {"ptmxmode", "0666"}, {"mode", "0620"}, {"max", "64"}, {0}};
 
     if (add_filesystem(s, "dev", "tmpfs", tmpfs, QUIET, err) < 0)
         return -1;

@@ -195,6 +195,18 @@ static long set_limit(unsigned long pid, unsigned long which, const void *new)
     return syscall(SYS_prlimit64, pid, which, new, NULL);
 }
 
+/* 64 of its own, whatever the machine has. */
+static void probe_terminals(void)
+{
+    int opened[100], n = 0;
+    while (n < 100 && (opened[n] = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)) >= 0)
+        n++;
+    if (n != 64 || errno != ENOSPC)
+        complain("terminals", n, errno);
+    while (n > 0)
+        close(opened[--n]);
+}
+
 static void probe_leases(void)
 {
     static const long refused[] = {1024 /* F_SETLEASE */, 1026 /* F_NOTIFY */, 1040 /* F_SETDELEG */};
@@ -362,6 +374,7 @@ static int probe(const char *what)
     probe_sockets();
     probe_clone();
     probe_arguments();
+    probe_terminals();
     probe_leases();
     probe_core_limit();
     probe_foreign_entry();

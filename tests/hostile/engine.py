@@ -479,6 +479,25 @@ for d in ("/dev/shm/d", "/run/d", "/dev/d"):
     check(before - os.statvfs(w.data).f_favail < 2000, 'the host\'s inodes were used')
 
 
+@test('E16 terminals, which the whole machine shares: 64 of a container, then ENOSPC, also by several processes; twin: they work, and come back')
+def e16_terminals(w):
+    r = w.py(r'''
+def take():
+    kept = []
+    try:
+        while len(kept) < 500: kept.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+    except OSError as e: return kept, outcome(e)
+    return kept, "ok"
+kept, R["end"] = take()
+R["count"] = len(kept)
+R["other"] = in_child(lambda: take()[1])
+for fd in kept: os.close(fd)
+R["again"] = len(take()[0])
+''')
+    equal((r['count'], r['end'], r['other']), (64, 'ENOSPC', 'ENOSPC'), 'terminals')
+    equal(r['again'], 64, 'twin')
+
+
 @test('E16 descriptor exhaustion: EMFILE at --nofile, the limit cannot be raised, pipes and epolls count, the host can still open; '
       'twin: 50 files')
 def e16(w):
