@@ -113,6 +113,7 @@ static const struct policy_line policy[] = {
     ALLOW(setrlimit),
     ALLOW_IF(prlimit64, IS_NULL(2)), /* only asks */
     DENY_IF(prlimit64, EPERM, IS(1, P_RLIMIT_CORE)),
+    DENY_IF(prlimit64, EPERM, IS(0, 1)), /* the agent: few descriptors or little memory would break it */
     ALLOW(prlimit64),
     /* --- identity --- */
     ALLOW(getuid), ALLOW(geteuid), ALLOW(getgid), ALLOW(getegid), ALLOW(getresuid), ALLOW(getresgid),

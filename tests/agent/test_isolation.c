@@ -295,6 +295,26 @@ static void expect_no_open(const char *path, int flags)
     }
 }
 
+/* Its limits can be read (they say nothing) but not set. */
+static void probe_agent_limits(void)
+{
+    struct rlimit got = {0};
+    for (unsigned long which = 0; which < RLIM_NLIMITS; which++) {
+        expect_success("asking", syscall(SYS_prlimit64, 1L, which, NULL, &got));
+        expect_error("prlimit", set_limit(1, which, &got), EPERM);
+        expect_error("prlimit hidden", set_limit(1 | GARBAGE, which | GARBAGE, &got), EPERM);
+    }
+    pid_t pid = fork();
+    if (pid == 0) {
+        pause();
+        _exit(0);
+    }
+    expect_success("prlimit of a child", getrlimit(RLIMIT_NOFILE, &got));
+    expect_success("prlimit of a child", set_limit((unsigned long)pid, RLIMIT_NOFILE, &got));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 /* PID 1 cannot be read, traced, stopped, killed or replaced from inside. */
 static void probe_agent(void)
 {
@@ -379,6 +399,7 @@ static int probe(const char *what)
     probe_core_limit();
     probe_foreign_entry();
     probe_files();
+    probe_agent_limits();
     probe_agent();
     return problems;
 }

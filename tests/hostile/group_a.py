@@ -643,6 +643,23 @@ os._exit(0)
     equal(w.sh('echo well').text, 'well\n', 'twin')
 
 
+@test('A26 the limits of PID 1: prlimit that sets is EPERM for each, also with high argument bits, and the agent goes on; '
+      'twin: prlimit of an own child')
+def a26_limits(w):
+    r = w.py(r'''
+new = struct.pack("QQ", 3, 3)
+for which in range(16):
+    R["prlimit %d" % which] = attempt(lambda: syscall("prlimit64", 1, which, new, 0))
+    R["prlimit high %d" % which] = attempt(lambda: syscall("prlimit64", 1 | 0xdead << 32, which, new, ctypes.create_string_buffer(16)))
+child = os.fork()
+if child == 0: time.sleep(30)
+R["twin"] = attempt(lambda: syscall("prlimit64", child, 7, new, 0))
+os.kill(child, 9); os.waitpid(child, 0)
+''')
+    all_equal({k: v for k, v in r.items() if k.startswith('prlimit')}, 'EPERM', 'prlimit of PID 1')
+    equal(r['twin'], 'ok', 'twin')
+
+
 @test('A26 descriptors and processes used up inside: exec is refused with a reason or works, PID 1 stays; twin: exit code told')
 def a26_exhaust(w):
     r = w.run(w.script(r'''
