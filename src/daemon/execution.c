@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "daemon/cell.h"
+#include "daemon/daemon.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ struct execution *execution_new(struct cell *cell, const char *id, const char *c
     x->cell = cell;
     x->refs = 1;
     x->overflow = overflow;
+    x->grace_over = head_only;
     x->begun_ns = clock_monotonic_ns();
     x->started_ms = clock_wall_ms();
     return x;
@@ -46,6 +48,7 @@ void execution_unref(struct execution *x)
 {
     if (!x || --x->refs > 0)
         return;
+    alarm_drop(&x->grace_alarm);
     journal_free(&x->out[0]);
     journal_free(&x->out[1]);
     buf_free(&x->feed);
@@ -76,9 +79,20 @@ void execution_unwatch(struct exec_watch *w)
 
 /* ---- output ---- */
 
+/* How long its first reader may still take to come. A main process is not kept waiting: mostly nobody reads
+ * it. */
+static uint64_t grace_left_ms(const struct execution *x)
+{
+    if (x->overflow != OVERFLOW_AUTO || x->grace_over || x->is_main)
+        return 0;
+    uint64_t age_ms = (clock_monotonic_ns() - x->begun_ns) / 1000000;
+    return age_ms < EXECUTION_GRACE_MS ? EXECUTION_GRACE_MS - age_ms : 0;
+}
+
 static bool blocks(const struct execution *x)
 {
-    return x->overflow == OVERFLOW_BLOCK || (x->overflow == OVERFLOW_AUTO && !list_empty(&x->readers));
+    return x->overflow == OVERFLOW_BLOCK ||
+           (x->overflow == OVERFLOW_AUTO && (!list_empty(&x->readers) || grace_left_ms(x) > 0));
 }
 
 /* Up to where everybody who reads has read; without readers, up to where anybody ever did. */
@@ -105,8 +119,24 @@ void execution_read_on(struct execution *x)
         give_credit(x, i, journal_read_to(&x->out[i], read_floor(x, i), blocks(x)));
 }
 
+static void on_grace_end(void *user)
+{
+    struct execution *x = user;
+    x->grace_over = true;
+    execution_read_on(x);
+}
+
+/* Bytes are held back for a reader that may never come: only now a timer is worth having. */
+static void limit_grace(struct execution *x, uint64_t ms)
+{
+    if (!x->grace_alarm && x->cell)
+        alarm_set(&x->grace_alarm, x->cell->daemon->loop, ms, on_grace_end, x);
+}
+
 void execution_attach(struct execution *x, struct exec_reader *r)
 {
+    x->grace_over = true;
+    alarm_drop(&x->grace_alarm);
     list_append(&x->readers, &r->link);
     execution_read_on(x);
 }
@@ -153,7 +183,10 @@ static void on_output(void *user, struct exec *exec, int fd, const uint8_t *data
 {
     struct execution *x = user;
     int i = fd == 2;
+    uint64_t grace_ms = grace_left_ms(x);
     give_credit(x, i, journal_append(&x->out[i], data, len, blocks(x)));
+    if (grace_ms > 0 && x->out[i].unacked > 0)
+        limit_grace(x, grace_ms);
     tell(x);
 }
 

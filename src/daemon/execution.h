@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "container/engine.h"
+#include "daemon/alarm.h"
 #include "daemon/journal.h"
 #include "daemon/list.h"
 #include "daemon/spec.h"
@@ -37,6 +38,8 @@ struct execution {
     struct journal out[2];     /* stdout, stderr */
     bool piped[2];
     enum overflow overflow;
+    bool grace_over; /* of "auto": it has had a reader, or none came in time */
+    struct alarm *grace_alarm;
     struct list watches, readers;
     /* stdin */
     bool stdin_open, stdin_busy;
@@ -52,6 +55,10 @@ struct exec_watch {
     void *user;
 };
 
+/* How long an "auto" stream waits for its first reader: whoever starts an exec attaches in a second request.
+ */
+#define EXECUTION_GRACE_MS 10000u
+
 /* A reader that has come to `cursor` in each stream. While one is attached, "auto" streams wait for it. */
 struct exec_reader {
     struct list link;
@@ -61,7 +68,7 @@ struct exec_reader {
 extern const struct exec_events execution_events;
 
 /* `head_only`: for results: the journal keeps the first `limit` bytes and a short tail; otherwise half and
- * half. */
+ * half. A result has no reader to wait for. */
 struct execution *execution_new(struct cell *cell, const char *id, const char *const *cmd, size_t limit,
                                 bool head_only, enum overflow overflow);
 void execution_ref(struct execution *x);

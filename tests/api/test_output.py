@@ -60,6 +60,25 @@ class Output(Case):
                 self.assertEqual(last["exitCode"], 0)
                 self.assertFalse([line for line in lines if line.get("event") == "dropped"])
 
+    def test_auto_waits_for_the_first_reader(self):
+        i = self.daemon.spawn("box", "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x")
+        time.sleep(1)
+        self.assertEqual(self.daemon.get(f"/v1/containers/box/exec/{i}")["state"], "running")
+        out, _, last, lines = self.daemon.output("box", i)
+        self.assertEqual(out, b"x" * 3000000)
+        self.assertEqual((last["event"], last["exitCode"]), ("exit", 0))
+        self.assertFalse([line for line in lines if line.get("event") == "dropped"])
+
+    def test_auto_does_not_wait_for_ever(self):
+        begin = time.monotonic()
+        i = self.daemon.spawn("box", "head", "-c", "5000000", "/dev/zero")
+        path = f"/v1/containers/box/exec/{i}"
+        until(lambda: self.daemon.get(path)["state"] == "exited", 25)
+        self.assertGreater(time.monotonic() - begin, 9)
+        record = self.daemon.get(path)["stdout"]
+        self.assertEqual((record["bytes"], record["ended"]), (5000000, True))
+        self.assertEqual(record["dropped"], 5000000 - (1 << 20))
+
     def test_block_waits_for_a_reader(self):
         i = self.daemon.spawn("box", "yes", outputLimit=8192, overflow="block")
         path = f"/v1/containers/box/exec/{i}"

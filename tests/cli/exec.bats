@@ -118,6 +118,59 @@ setup() { cli_setup; }
     cloister run -- sh -c 'head -c 30000000 /dev/zero' | cmp - <(head -c 30000000 /dev/zero)
 }
 
+@test "what a command prints before anybody reads arrives too" {
+    for n in $(seq 20); do
+        [ "$(cloister exec box -- head -c 3000000 /dev/zero | wc -c)" = 3000000 ] || { echo "time $n"; false; }
+    done
+}
+
+@test "output that the daemon lost is an error, and no success" {
+    # A daemon that says it has dropped something: the real one must be kept waiting for that for 10 s.
+    cat >daemon.py <<'END'
+import http.server, json, socketserver, struct, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def address_string(self): return "-"
+    def log_message(self, *a): pass
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps({"id": "0" * 32}).encode()
+        self.send_response(201)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        code = 3 if "/three/" in self.path else 0
+        for kind, cursor, body in ((1, 0, b"before"),
+                                   (3, 100, json.dumps({"event": "dropped", "stream": "stdout", "bytes": 94, "cursor": 100}).encode()),
+                                   (1, 100, b"after"),
+                                   (3, 0, json.dumps({"event": "exit", "exitCode": code, "reason": "exit"}).encode())):
+            frame = struct.pack("<B3xIQ", kind, len(body), cursor) + body
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(frame), frame))
+        self.wfile.write(b"0\r\n\r\n")
+socketserver.ThreadingUnixStreamServer(sys.argv[1], Handler).serve_forever()
+END
+    python3 daemon.py "$PWD/s" 3>&- &
+    server=$!
+    for _ in $(seq 100); do [ -S s ] && break; sleep 0.05; done
+    run --separate-stderr cloister exec --socket "$PWD/s" zero -- x
+    first=("$status" "$output" "$stderr")
+    run --separate-stderr cloister exec --socket "$PWD/s" three -- x
+    second=("$status" "$stderr")
+    run --separate-stderr cloister exec --json --socket "$PWD/s" zero -- x
+    kill "$server"
+    [ "${first[0]}" = 125 ]
+    [ "${first[1]}" = beforeafter ]
+    [[ ${first[2]} == *"94 bytes"*stdout*lost* ]]
+    [ "${second[0]}" = 3 ]
+    [[ ${second[1]} == *"94 bytes"*stdout*lost* ]]
+    [ "$status" = 125 ]
+    [[ $output == '{"error":{'*"94 bytes"* ]]
+}
+
 @test "a guest that reads its own output's pipe empty takes bytes, and nothing else" {
     cloister exec box -- sh -c 'head -c 30000000 /dev/zero & for i in 1 2 3; do
         timeout 5 dd if=/proc/self/fd/1 of=/tmp/stolen bs=64k count=30 status=none; done 2>/dev/null; wait' >got

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "cli/client/client.h"
 #include "cli/client/frames.h"
 #include "cli/client/tap.h"
 #include "cli/stream.h"
@@ -100,6 +101,8 @@ static void flush(struct attach *s, struct sink *k)
 static int capture(struct attach *s, int fd, const uint8_t *data, size_t len)
 {
     struct buf *b = &s->result->captured[fd - 1];
+    if (s->result->dropped[fd - 1]) /* what comes behind a gap must not look as if it joined on */
+        return 0;
     size_t room = ATTACH_CAPTURE_MAX - b->len;
     return buf_append(b, data, len < room ? len : room);
 }
@@ -127,6 +130,15 @@ static int on_output(void *user, int fd, const uint8_t *data, size_t len, struct
     return buf_append(&k->pending, data + done, len - done) < 0 ? error_oom(err) : 0;
 }
 
+static void on_dropped(struct attach *s, const json_t *e)
+{
+    int i = strcmp(json_text_of(e, "stream", "stdout"), "stderr") == 0;
+    json_int_t n = json_int_of(e, "bytes", 0);
+    uint64_t bytes = n > 0 ? (uint64_t)n : 0;
+    s->result->dropped[i] += bytes;
+    s->result->bytes[i] += bytes;
+}
+
 static int on_event(void *user, const char *json, size_t len, struct error *err)
 {
     struct attach *s = user;
@@ -134,6 +146,8 @@ static int on_event(void *user, const char *json, size_t len, struct error *err)
     const char *event = json_string_value(json_object_get(e, "event"));
     if (event && strcmp(event, "exit") == 0 && !s->result->exit)
         s->result->exit = json_incref(e);
+    else if (event && strcmp(event, "dropped") == 0)
+        on_dropped(s, e);
     json_decref(e);
     return 0;
 }

@@ -20,8 +20,9 @@ struct attach_config {
 struct attach_result {
     json_t *exit;           /* the exit event: {exitCode, signal?, reason, detail?} */
     struct buf captured[2]; /* of stdout and stderr */
-    uint64_t bytes[2];
-    bool output_refused; /* it was ended because nobody read its output */
+    uint64_t bytes[2];      /* received, and lost */
+    uint64_t dropped[2];    /* bytes that the daemon had to let go before we read them */
+    bool output_refused;    /* it was ended because nobody read its output */
 };
 
 /* Stays until the exec has ended and all its output is written. The result is for attach_result_free(). */

@@ -89,6 +89,23 @@ static int code_of(const struct options *o, const struct attach_result *r, struc
     return EXIT_OWN_FAILURE;
 }
 
+/* Output that is not whole is no success. Returns the code to end with. */
+static int judge_loss(const struct attach_result *r, int code, struct error *err)
+{
+    static const char *const names[] = {"stdout", "stderr"};
+    for (int i = 0; i < 2; i++) {
+        if (r->dropped[i] == 0 || r->output_refused)
+            continue;
+        unsigned long long n = (unsigned long long)r->dropped[i];
+        if (code == 0 && err->kind == ERROR_NONE)
+            error_set(err, ERROR_LIMIT,
+                      "%llu bytes of the command's %s were lost: they were not read in time", n, names[i]);
+        else
+            message("%llu bytes of the command's %s were lost: they were not read in time", n, names[i]);
+    }
+    return err->kind != ERROR_NONE ? EXIT_OWN_FAILURE : code;
+}
+
 static int print_result(const struct attach_result *r, int code, uint64_t started_ns)
 {
     json_t *j = json_pack("{s:i, s:s}", "exitCode", code, "reason", json_text_of(r->exit, "reason", "exit"));
@@ -115,7 +132,7 @@ static int attached(struct http *h, const struct options *o, const char *id, str
     uint64_t started = clock_monotonic_ns();
     int code = EXIT_OWN_FAILURE;
     if (attach_run(&config, &result, err) == 0)
-        code = code_of(o, &result, err);
+        code = judge_loss(&result, code_of(o, &result, err), err);
     if (err->kind == ERROR_NONE && config.capture && print_result(&result, code, started) < 0)
         code = EXIT_OWN_FAILURE;
     attach_result_free(&result);
