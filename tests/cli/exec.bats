@@ -29,6 +29,35 @@ setup() { cli_setup; }
     [[ $stderr == *"$PWD/nobody.sock"*"cloister serve"* ]]
 }
 
+@test "a socket of somebody else, or in a directory of somebody else, is not trusted" {
+    # None of them is connected to: as root the daemon below would answer.
+    mkdir theirs ours
+    python3 -c 'import socket, sys
+for path in sys.argv[1:]: socket.socket(socket.AF_UNIX).bind(path)' theirs/s ours/s
+    ln -s "$PWD/theirs" link
+    chown 12345 theirs ours/s
+    for path in theirs/s ours/s link/s; do
+        for words in "exec box -- true" "ps" "files cat box /etc/passwd"; do
+            run --separate-stderr -125 env CLOISTER_SOCKET="$PWD/$path" "$CLOISTER" $words
+            [[ $stderr == *"$PWD/${path%/s}"*"uid 12345"*"not trusted"* ]] || { echo "$path: $stderr"; false; }
+            [[ $stderr != *"no daemon answers"* ]]
+        done
+    done
+}
+
+@test "a daemon that does not answer, a thing that is no socket, and one that we may not use are told apart" {
+    echo >file
+    run --separate-stderr -125 env CLOISTER_SOCKET="$PWD/file" "$CLOISTER" ps
+    [[ $stderr == *"$PWD/file is no socket"* ]]
+    python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("dead")'
+    run --separate-stderr -125 env CLOISTER_SOCKET="$PWD/dead" "$CLOISTER" ps
+    [[ $stderr == *"no daemon answers at $PWD/dead"* ]]
+    chmod 700 . # as a directory of root that others may not enter
+    run --separate-stderr -125 setpriv --reuid 12345 --regid 12345 --clear-groups \
+        env CLOISTER_LIBEXEC="$CLOISTER_LIBEXEC" CLOISTER_SOCKET="$PWD/dead" "$CLOISTER" ps
+    [[ $stderr == *"$PWD"*"uid 12345"*"ermission denied"* ]]
+}
+
 @test "C049: an unknown option is 125 and named" {
     run --separate-stderr -125 cloister exec --no-such-option box -- true
     [ "$output" = "" ]

@@ -3,6 +3,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/paths.h"
+#include "cli/client/trust.h"
 
 #include <string.h>
 
@@ -11,7 +12,9 @@ int client_open(struct http **ret, const struct options *o, struct error *err)
     struct paths p = {0};
     if (paths_init(&p, NULL, NULL, options_value(o, "socket"), err) < 0)
         return -1;
-    int r = http_open(ret, p.socket, err);
+    int r = socket_trust(p.socket, err);
+    if (r == 0)
+        r = http_open(ret, p.socket, err);
     paths_free(&p);
     return r;
 }

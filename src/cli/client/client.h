@@ -9,7 +9,7 @@
 #include "cli/options.h"
 
 /* Connects to the socket that --socket, the environment or the default names. Every client command has
- * --socket. */
+ * --socket. A socket that is not ours or root's is refused. */
 int client_open(struct http **ret, const struct options *o, struct error *err);
 
 /* Calls `one` for every operand; says every failure, goes on, and returns EXIT_OWN_FAILURE when there was
