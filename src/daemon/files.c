@@ -221,6 +221,12 @@ static void on_done(void *user, const struct error *err, struct cbor_reader valu
 {
     struct file_call *f = user;
     f->op = NULL;
+    if (err && err->kind == ERROR_CORRUPT && f->request->on_body) { /* the caller's bytes, nobody else's */
+        struct error theirs = {0};
+        error_field(&theirs, "body", "%s", err->message);
+        file_call_fail(f, &theirs);
+        return;
+    }
     if (err) {
         file_call_fail(f, err);
         return;

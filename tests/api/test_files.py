@@ -189,7 +189,11 @@ class Files(Case):
         self.assertEqual((done["size"], done["sha256"]), (len(a.body), digest))
         self.assertEqual(self.sh("cd /tmp/t2/x; cat a d/b d/l; stat -c %a d; ls"), "one\ntwo\none\n750\na\nd\n")
         self.assertError(self.daemon.get(self.path("/archive"), query={"path": "/tmp/none"}), 404, "ENOENT")
-        self.assertGreaterEqual(self.daemon.put(self.path("/archive"), b"no tar at all" * 100, query={"path": "/tmp/t3"}).status, 400)
+        for damaged in (b"no tar at all" * 100, a.body[: len(a.body) // 2 + 100]):
+            answer = self.daemon.put(self.path("/archive"), damaged, query={"path": "/tmp/t3", "parents": "true"})
+            self.assertError(answer, 400, "INVALID_ARGUMENT", "body", "tar")
+        answer = self.daemon.put(self.path("/archive"), a.body, query={"path": "/tmp/t3", "parents": "true", "sha256": "0" * 64})
+        self.assertError(answer, 400, "INVALID_ARGUMENT", "body", "SHA-256")
 
     def test_I6_archive_that_would_leave(self):
         raw = io.BytesIO()
