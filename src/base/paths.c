@@ -131,6 +131,9 @@ int paths_private_dir(const char *path, struct error *err)
         return error_system(err, errno, "cannot create directory %s", path);
     cleanup_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     struct stat st;
+    if (fd < 0 && (errno == ENOTDIR || errno == ELOOP))
+        return error_set(err, ERROR_INVALID,
+                         "%s is not a directory (a link to one will not do); choose another", path);
     if (fd < 0 || fstat(fd, &st) < 0)
         return error_system(err, errno, "cannot use directory %s", path);
     if (st.st_uid != geteuid())

@@ -104,6 +104,11 @@ setup() { cli_setup; }
     cloister files rm -f box /f
 }
 
+@test "files cat of a directory tells how to get it" {
+    run --separate-stderr -125 cloister files cat box /etc
+    [[ $stderr == *"/etc is a directory"*"cloister cp box:/etc ."* ]]
+}
+
 @test "files: hidden names only with -a" {
     cloister exec box -- sh -c 'mkdir /hid; : >/hid/.dot; : >/hid/plain'
     [ "$(cloister files ls box /hid)" = plain ]

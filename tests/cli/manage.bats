@@ -117,6 +117,16 @@ assert r["instance"]["memoryMib"] == 128 and r["grade"], r'
     [[ $stderr == *"$id"* ]]
 }
 
+@test "a run or data directory that is a file is said to be no directory" {
+    echo >file
+    for option in --run-dir --data-dir; do
+        run --separate-stderr -125 cloister serve "$option" "$PWD/file" --socket "$PWD/s"
+        [[ $stderr == *"$PWD/file is not a directory"* ]]
+    done
+    run --separate-stderr -125 cloister run --run-dir "$PWD/file" -- true
+    [[ $stderr == *"$PWD/file is not a directory"* ]]
+}
+
 @test "ps --json is the API's answer" {
     cloister ps --json | python3 -c 'import json,sys; assert json.load(sys.stdin)["containers"] == []'
 }

@@ -179,34 +179,40 @@ static int to_stdout(void *user, const void *data, size_t len, struct error *err
     return fd_write_all(STDOUT_FILENO, data, len) < 0 ? error_system(err, errno, "cannot write") : 0;
 }
 
-static int download(const struct options *o, const char *url, const char *accept)
+static int download(const struct options *o, const char *url, struct error *err)
 {
-    struct error err = {0};
     struct http *h = NULL;
-    int r = url ? client_open(&h, o, &err) : error_oom(&err);
+    int r = url ? client_open(&h, o, err) : error_oom(err);
     if (r == 0)
-        r = http_download(h, url, accept, to_stdout, NULL, &err);
+        r = http_download(h, url, NULL, to_stdout, NULL, err);
     http_close(h);
-    return r < 0 ? message_fail(&err) : 0;
+    return r;
 }
 
 int cmd_files_cat(const struct options *o)
 {
+    struct error err = {0};
     const char *offset = options_value(o, "offset"), *length = options_value(o, "length");
     cleanup_free char *url =
         length ? url_make("/v1/containers/%s/files?path=%s&offset=%s&length=%s", options_operand(o, 0),
                           options_operand(o, 1), offset ? offset : "0", length)
                : url_make("/v1/containers/%s/files?path=%s&offset=%s", options_operand(o, 0),
                           options_operand(o, 1), offset ? offset : "0");
-    return download(o, url, NULL);
+    if (download(o, url, &err) == 0)
+        return 0;
+    if (err.errnum == EISDIR)
+        error_set(&err, ERROR_STATE, "%.200s is a directory; copy it with: cloister cp %.64s:%.200s .",
+                  options_operand(o, 1), options_operand(o, 0), options_operand(o, 1));
+    return message_fail(&err);
 }
 
 int cmd_files_watch(const struct options *o)
 {
+    struct error err = {0};
     cleanup_free char *url =
         url_make("/v1/containers/%s/files/watch?path=%s&recursive=%s", options_operand(o, 0),
                  options_operand(o, 1), options_given(o, "recursive") ? "true" : "false");
-    return download(o, url, NULL);
+    return download(o, url, &err) < 0 ? message_fail(&err) : 0;
 }
 
 static ssize_t from_stdin(void *user, void *to, size_t cap, struct error *err)
