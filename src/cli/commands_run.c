@@ -97,6 +97,8 @@ static const struct option_def start_options[] = {
     OPT_CWD,
     OPT_USER,
     OPT_LABEL,
+    {"mount", 0, "SNAPSHOT:DIR", "put the saved files of a directory (snapshot create --dir) at DIR",
+     .many = true},
     LIMIT_OPTIONS,
     HEADING("Output"),
     {"json", 0, NULL, "print the container's record"},

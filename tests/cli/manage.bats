@@ -117,6 +117,24 @@ assert r["instance"]["memoryMib"] == 128 and r["grade"], r'
     [[ $stderr == *"$id"* ]]
 }
 
+@test "start --mount puts the snapshot of a directory where it is wanted, also more than one" {
+    cloister start src -- sleep infinity
+    cloister exec src -- sh -c 'mkdir -p /data/sub /more; echo one >/data/sub/f; echo two >/more/g'
+    data=$(cloister snapshot create --dir /data src)
+    more=$(cloister snapshot create --dir /more src)
+    cloister start user --mount "$data:/mnt/data" --mount "$more:/more" -- sleep infinity
+    [ "$(cloister exec user -- cat /mnt/data/sub/f /more/g)" = $'one\ntwo' ]
+    for wrong in "$data" "$data:relative" ":/mnt"; do
+        run --separate-stderr -125 cloister start other --mount "$wrong" -- true
+        [[ $stderr == *"--mount: expected SNAPSHOT:DIR"* ]]
+    done
+    run --separate-stderr -125 cloister start other --mount "$(printf '%032d' 0):/mnt" -- true
+    [[ $stderr == *00000000* ]]
+    cloister rm -f src user
+    cloister rm -f other 2>/dev/null || true
+    cloister snapshot rm "$data" "$more"
+}
+
 @test "a run or data directory that is a file is said to be no directory" {
     echo >file
     for option in --run-dir --data-dir; do

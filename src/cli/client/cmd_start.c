@@ -54,6 +54,32 @@ static int add_pairs(json_t *body, const struct options *o, struct error *err)
     return r;
 }
 
+/* SNAPSHOT:DIR */
+static int add_mounts(json_t *body, const struct options *o, struct error *err)
+{
+    const char *const *values;
+    size_t n = options_values(o, "mount", &values);
+    json_t *mounts = n > 0 ? json_array() : NULL;
+    for (size_t i = 0; i < n; i++) {
+        const char *colon = strchr(values[i], ':');
+        if (!colon || colon == values[i] || colon[1] != '/') {
+            json_decref(mounts);
+            return error_field(err, "--mount",
+                               "--mount: expected SNAPSHOT:DIR with an absolute DIR, got \"%.200s\"",
+                               values[i]);
+        }
+        json_t *m =
+            json_pack("{s:s%, s:s}", "snapshot", values[i], (size_t)(colon - values[i]), "target", colon + 1);
+        if (!m || json_array_append_new(mounts, m) < 0) {
+            json_decref(mounts);
+            return error_field(err, "--mount", "--mount: not UTF-8");
+        }
+    }
+    if (mounts)
+        json_object_set_new(body, "mounts", mounts);
+    return 0;
+}
+
 static void add_text(json_t *body, const char *key, const char *value)
 {
     if (value)
@@ -77,7 +103,7 @@ static json_t *start_body(const struct options *o, struct error *err)
     if (json_array_size(argv) > 0)
         json_object_set(body, "entrypoint", argv);
     json_decref(argv);
-    if (add_limits(body, o, err) == 0 && add_pairs(body, o, err) == 0)
+    if (add_limits(body, o, err) == 0 && add_pairs(body, o, err) == 0 && add_mounts(body, o, err) == 0)
         return body;
     json_decref(body);
     return NULL;
