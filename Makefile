@@ -14,7 +14,7 @@ all: $(BUILD)/build.ninja
 
 $(BUILD)/build.ninja:
 	tools/install-deps build
-	meson setup $(BUILD) --prefix=$(PREFIX) --buildtype=debugoptimized -Dtests=false >/dev/null
+	meson setup $(BUILD) --prefix="$(abspath $(PREFIX))" --buildtype=debugoptimized -Dtests=false >/dev/null
 
 $(ASAN)/build.ninja:
 	meson setup $(ASAN) --buildtype=debug -Db_sanitize=address,undefined -Db_lundef=false -Doptimization=1 >/dev/null
@@ -35,7 +35,11 @@ test-asan: $(ASAN)/build.ninja
 bench: all
 	bench/run $(BUILD)
 
+# A build directory that is there already (make demo) may have another prefix.
 install: all
+	@meson introspect $(BUILD) --buildoptions | python3 -c 'import json, sys; \
+	    sys.exit(not any(o["name"] == "prefix" and o["value"] == sys.argv[1] for o in json.load(sys.stdin)))' \
+	    "$(abspath $(PREFIX))" || meson configure $(BUILD) -Dprefix="$(abspath $(PREFIX))"
 	meson install -C $(BUILD)
 
 lint:
