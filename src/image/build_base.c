@@ -39,14 +39,14 @@ static const char *machine_sources(const char *suite)
     return NULL;
 }
 
-/* The image shows public sources and no name or resolver of this machine, whatever mmdebstrap took over (a
- * private mirror's address may even hold credentials). */
+/* The image names no source, name or resolver of this machine, whatever mmdebstrap took over (a private
+ * mirror's address may even hold credentials). */
 static void hook_text(const char *suite, char *ret, size_t size)
 {
     snprintf(ret, size,
              "rm -rf \"$1\"/etc/apt/sources.list.d/* \"$1\"/etc/apt/auth.conf* "
              "\"$1\"/etc/apt/apt.conf.d/99mmdebstrap && "
-             "printf 'deb http://deb.debian.org/debian %s main\\n' > \"$1\"/etc/apt/sources.list && "
+             "echo '# To use apt: deb MIRROR %s main' > \"$1\"/etc/apt/sources.list && "
              "rm -f \"$1\"/etc/resolv.conf \"$1\"/etc/hostname && : > \"$1\"/etc/resolv.conf && "
              "echo localhost > \"$1\"/etc/hostname",
              suite);

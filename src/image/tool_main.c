@@ -30,7 +30,7 @@ static const struct tool_command import = {"import", "[OPTION]... FILE|-|DIR", "
 static const struct tool_command build_base = {"build-base", "[OPTION]...", "Make a small Debian image (with mmdebstrap)", "nsiNj", 0, 0,
     command_build_base,
     "The packages come from this machine's own apt sources for that release, otherwise from\n"
-    "deb.debian.org. The default name is debian.\n", false};
+    "Debian's. The default name is debian.\n", false};
 static const struct tool_command list = {"list", "[OPTION]...", "List the images", "jq", 0, 0, command_list, "", false};
 static const struct tool_command inspect = {"inspect", "NAME", "Show an image's configuration and layers", "j", 1, 1, command_inspect, "", false};
 static const struct tool_command rm = {"rm", "NAME...", "Remove images", "jw", 1, TOOL_OPERANDS_MAX, command_rm,
