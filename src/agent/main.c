@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Memory is given back after this long without traffic. */
@@ -45,8 +46,6 @@ static void sigchld_ready(struct source *s, uint32_t events)
  * disposition never reach it, so none is handled and none is blocked (blocked ones would be queued). */
 static int signals_init(struct agent *a)
 {
-    for (int n = 1; n < 65; n++)
-        signal(n, SIG_DFL); /* nothing ignored may be inherited by the guest's programs */
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
@@ -106,6 +105,21 @@ static void allocator_init(void)
 #endif
 }
 
+/* Nothing ignored may be inherited by the guest's programs. By raw system call: a C library keeps signals 32
+ * to 34 to itself and would leave them as whoever started the engine had them, ignored perhaps, for every
+ * process of the container. */
+static void signals_reset(void)
+{
+    const struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        uint64_t mask;
+    } standard = {0};
+    for (int number = 1; number <= 64; number++)
+        syscall(SYS_rt_sigaction, number, &standard, NULL, sizeof standard.mask); /* KILL and STOP refuse */
+}
+
 int main(void)
 {
     static struct agent a = {.proc_fd = -1,
@@ -117,6 +131,7 @@ int main(void)
                              .cgroup_fd = -1};
     struct error err = {0};
     allocator_init();
+    signals_reset();
     prctl(PR_SET_NAME, "cloister-init", 0, 0, 0);
     if (getpid() != 1)
         return fputs("cloister-init is started by cloister, as the first process of a container\n", stderr),

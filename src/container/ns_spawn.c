@@ -75,9 +75,6 @@ static int become_agent(const struct ns_spawn *s)
         dup3(program, AGENT_LINK_FD + 1, O_CLOEXEC) < 0 || dup3(report, AGENT_LINK_FD + 2, O_CLOEXEC) < 0 ||
         syscall(SYS_close_range, AGENT_LINK_FD + 3, ~0u, 0) < 0)
         return errno;
-    for (int sig = 1; sig <= 64; sig++)
-        if (sig != SIGKILL && sig != SIGSTOP)
-            signal(sig, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
     syscall(SYS_execveat, AGENT_LINK_FD + 1, "", argv, envp, AT_EMPTY_PATH);
     return errno;
