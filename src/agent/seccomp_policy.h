@@ -15,6 +15,7 @@
 
 #define POLICY_MAX_WHEN 3
 #define POLICY_ALLOW 0
+#define POLICY_IGNORE 0x10000 /* succeeds and does nothing: an errno whose low 16 bits are 0 */
 
 struct policy_condition {
     uint32_t mask; /* 0: no condition */
@@ -25,7 +26,7 @@ struct policy_condition {
 
 struct policy_line {
     const char *call;
-    int error; /* POLICY_ALLOW or an errno */
+    int error; /* POLICY_ALLOW, POLICY_IGNORE or an errno */
     struct policy_condition when[POLICY_MAX_WHEN];
 };
 
@@ -47,6 +48,7 @@ struct policy_line {
     {                                                                                                        \
         0xffffffffu, 0, argument, true                                                                       \
     }
+#define IGNORE_IF(call, ...) DENY_IF(call, POLICY_IGNORE, __VA_ARGS__)
 #define ALLOW_IF(call, ...)                                                                                  \
     {                                                                                                        \
         #call, POLICY_ALLOW,                                                                                 \
@@ -108,12 +110,13 @@ static const struct policy_line policy[] = {
     ALLOW(sched_setattr), ALLOW(sched_get_priority_max), ALLOW(sched_get_priority_min),
     ALLOW(sched_rr_get_interval), ALLOW(getpriority), ALLOW(setpriority), ALLOW(ioprio_get),
     ALLOW(ioprio_set), ALLOW(getrlimit), ALLOW(getrusage), ALLOW(times),
-    /* it is 1 and stays so: lowered to 0 it would let a crash start the host's program for core dumps */
-    DENY_IF(setrlimit, EPERM, IS(0, P_RLIMIT_CORE)),
+    /* it is 1 and stays so: lowered to 0 it would let a crash start the host's program for core dumps. Programs that
+     * guard their memory (sanitizers, ssh-agent) set 0 and give up when that fails, and no dump is what they get. */
+    IGNORE_IF(setrlimit, IS(0, P_RLIMIT_CORE)),
     ALLOW(setrlimit),
     ALLOW_IF(prlimit64, IS_NULL(2)), /* only asks */
-    DENY_IF(prlimit64, EPERM, IS(1, P_RLIMIT_CORE)),
     DENY_IF(prlimit64, EPERM, IS(0, 1)), /* the agent: few descriptors or little memory would break it */
+    IGNORE_IF(prlimit64, IS(1, P_RLIMIT_CORE)),
     ALLOW(prlimit64),
     /* --- identity --- */
     ALLOW(getuid), ALLOW(geteuid), ALLOW(getgid), ALLOW(getegid), ALLOW(getresuid), ALLOW(getresgid),
