@@ -386,8 +386,12 @@ static void on_setup(void *user, const struct error *err, struct cbor_reader val
         tell_pool(c, NULL, CONTAINER_BLANK);
 }
 
+/* What the agent has to say, for the owner's log. Blanks have no owner yet. */
 static void on_log_frame(void *user, int level, int64_t ms, const char *text)
 {
+    struct container *c = transport_user(user);
+    if (c->events.on_log)
+        c->events.on_log(c->user, c, text);
 }
 
 static struct container *container_new(struct engine *e, struct error *err)

@@ -208,6 +208,11 @@ struct transport *transport_new(const struct transport_config *config, struct er
     return t;
 }
 
+void *transport_user(const struct transport *t)
+{
+    return t->user;
+}
+
 struct link *transport_link(struct transport *t)
 {
     return t->link;

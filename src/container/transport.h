@@ -37,6 +37,8 @@ struct transport_config {
 
 struct transport *transport_new(const struct transport_config *config, struct error *err);
 struct link *transport_link(struct transport *t);
+/* The `user` of the configuration: callbacks of the link get the transport as theirs. */
+void *transport_user(const struct transport *t);
 /* Sends the link's pending output now, with `fds` attached to its first byte (SCM_RIGHTS). So: flush, make
  * the call, then this. The descriptors stay the caller's. */
 int transport_send_with_fds(struct transport *t, const int *fds, int count, struct error *err);
