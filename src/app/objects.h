@@ -1,0 +1,97 @@
+/* What a host Worker's link offers of the daemon's own objects (Durable Object storage, alarms, containers),
+ * as one replaceable part: the application (app.c) calls the table below, src/app/storage*.c fills it, tests
+ * put their own in its place.
+ *
+ * Lifetimes. objects_open() once for each hosted Worker of the application; objects_begin() once for each
+ * process that runs it (it is restarted when it dies), objects_end() when that process's link is about to die
+ * or has died. Everything runs on the application's loop; no call blocks for longer than its disk.
+ *
+ * The output gate. The link's frames are handled in batches, one read(2) each. While a batch is handled,
+ * answers are only queued, and nothing that any Worker, HTTP client or other server will see is written.
+ * After the batch the application calls commit(); when it has returned 0, what the batch wrote is on disk and
+ * the queued output leaves. When it fails, that process is ended with the error, and its output is thrown
+ * away: nobody learns of a write that is not there. */
+#ifndef CLOISTER_APP_OBJECTS_H
+#define CLOISTER_APP_OBJECTS_H
+
+#include "base/error.h"
+#include "link/link.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+struct engine;
+struct host;    /* a hosted Worker: host.h */
+struct objects; /* the implementation's state of one hosted Worker */
+struct objects_session;
+
+/* A Durable Object class of the hosted Worker, as its configuration has it. */
+struct object_class {
+    const char *name;
+    bool sql;       /* SQLite-backed: storage.sql is there */
+    bool container; /* ctx.container is there */
+    /* container: name (or "" for the only one) and image, pairs ended by NULL, NULL; absent: NULL */
+    const char *const *images;
+    const char *instance_type; /* NULL: the default */
+    unsigned max_instances;    /* 0: not limited */
+};
+
+struct objects_config {
+    uv_loop_t *loop;       /* borrowed, as everything here */
+    const char *state_dir; /* private directory of this hosted Worker, made 0700; relative to nothing */
+    const char *worker;    /* its name */
+    struct engine *engine; /* NULL: containers cannot be started here, see no_engine */
+    const char *no_engine; /* why not: a sentence for the error, or NULL */
+    const char *image_dir; /* the engine's data directory: where images are looked up; NULL: no engine */
+    const struct object_class *classes;
+    size_t class_count;
+    struct host *host; /* for host_call_alarm() */
+};
+
+struct objects_ops {
+    int (*open)(struct objects **ret, const struct objects_config *config, struct error *err);
+    /* Ends every session first. Containers are destroyed. */
+    void (*close)(struct objects *o);
+    /* The classes of a changed configuration (cloister dev reloads); those that went keep their files. */
+    int (*reconfigure)(struct objects *o, const struct object_class *classes, size_t count,
+                       struct error *err);
+
+    /* A process of the hosted Worker is up; `link` lives until end() has returned. */
+    struct objects_session *(*begin)(struct objects *o, struct link *link, struct error *err);
+    /* The link is dead or dies next: open transactions are rolled back. Exports of the session are dropped by
+     * the link (drop callbacks), before or after this: they must not need the session any more. `why` is what
+     * holders are told. */
+    void (*end)(struct objects_session *s, const struct error *why);
+
+    /* The method `object` of the bootstrap capability: {class, id} -> {storage, container, alarm}. Consumes
+     * the call. UNTRUSTED INPUT: class and id are the process's words. */
+    void (*object)(struct objects_session *s, struct link_call *call, struct cbor_reader args);
+    /* The end of a batch: see above. Quick when nothing was written. */
+    int (*commit)(struct objects_session *s, struct error *err);
+};
+
+/* The implementation that the daemon uses: src/app/storage.c. */
+extern const struct objects_ops storage_objects;
+
+/* ---- what the application does for the implementation (host.c) ---- */
+
+/* Calls `alarm` {class, id, retryCount} of the hosted Worker, starting its process when none runs. `done`
+ * runs exactly once, from the loop, never from inside this call: err is NULL when the handler has returned,
+ * else what it threw (or why the Worker could not be started, or its end). `id` is 64 hexadecimal digits.
+ * Returns a handle for host_cancel_alarm(), valid until `done` has run; NULL when out of memory (then `done`
+ * never runs). */
+struct alarm_call;
+typedef void (*alarm_done_fn)(void *user, const struct error *err);
+struct alarm_call *host_call_alarm(struct host *h, const char *class_name, const char *id,
+                                   unsigned retry_count, alarm_done_fn done, void *user);
+/* Forgets `done`. The handler may run all the same. */
+void host_cancel_alarm(struct alarm_call *c);
+/* True while a process of the hosted Worker runs. */
+bool host_running(const struct host *h);
+/* Asks to look at commit() once more before the next output leaves: for writes made outside a batch (timers).
+ */
+void host_want_commit(struct host *h);
+
+#endif
