@@ -53,7 +53,7 @@ class Project:
     user = None
     user_made = False
 
-    def __init__(self, files=None, source=None, config=None, options=()):
+    def __init__(self, files=None, source=None, config=None, options=(), links=None):
         if not Project.user_made:
             Project.user, Project.user_made = ordinary_user(), True
         self.directory = tempfile.mkdtemp(prefix="cloister-workers-")
@@ -65,12 +65,14 @@ class Project:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             with open(target, "w") as f:
                 f.write(text)
+        for path, target in (links or {}).items():
+            os.symlink(target, os.path.join(self.directory, path))
         if config is not None:
             base = {"name": "test", "main": "index.js", "compatibility_date": "2026-11-01"}
             with open(os.path.join(self.directory, "wrangler.jsonc"), "w") as f:
                 json.dump({**base, **config}, f)
         if Project.user:
-            subprocess.run(["chown", "-R", Project.user, self.directory], check=True)
+            subprocess.run(["chown", "-hR", Project.user, self.directory], check=True)
         self.options = options
         self.port = free_port()
         self.log = open(self.directory + ".log", "w+")
