@@ -1,0 +1,90 @@
+// Bundles the library into the two scripts that worker processes evaluate.
+//
+//   node js/build.mjs OUTPUT-DIRECTORY [--depfile FILE --target NAME]
+//
+//   runtime.js   js/src/main.js       the Workers API
+//   compiler.js  js/compiler/main.js  the compile service
+//
+// Each is one classic script whose value is a function (natives) -> dispatch (js/natives.d.ts); the entry
+// module's default export is that function, and its module graph is evaluated when the function is called.
+// The packages that it needs are installed here first when they are missing or older than package-lock.json.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+
+const here = path.dirname(fileURLToPath(import.meta.url));
+const bundles = [
+  { name: "runtime.js", entry: "src/main.js" },
+  { name: "compiler.js", entry: "compiler/main.js" },
+];
+
+function fail(message) {
+  console.error(`js/build.mjs: ${message}`);
+  process.exit(1);
+}
+
+function parseArguments(args) {
+  const options = { out: null, depfile: null, target: null };
+  for (let i = 0; i < args.length; i++) {
+    if (args[i] === "--depfile") options.depfile = args[++i];
+    else if (args[i] === "--target") options.target = args[++i];
+    else if (options.out === null && !args[i].startsWith("-")) options.out = args[i];
+    else fail(`unknown argument ${args[i]}`);
+  }
+  if (options.out === null || (options.depfile === null) !== (options.target === null)) {
+    fail("usage: build.mjs OUTPUT-DIRECTORY [--depfile FILE --target NAME]");
+  }
+  return options;
+}
+
+/** npm leaves node_modules/.package-lock.json behind when it is done. */
+function installPackages() {
+  const lock = path.join(here, "package-lock.json");
+  const done = path.join(here, "node_modules", ".package-lock.json");
+  if (existsSync(done) && statSync(done).mtimeMs >= statSync(lock).mtimeMs) return;
+  const result = spawnSync("npm", ["ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"], { cwd: here, stdio: ["ignore", "pipe", "inherit"] });
+  if (result.error) fail(`cannot run npm: ${result.error.message}`);
+  if (result.status !== 0) fail(`npm ci failed with status ${result.status}`);
+}
+
+async function bundle(esbuild, { name, entry }, out) {
+  const result = await esbuild.build({
+    absWorkingDir: here,
+    entryPoints: [entry],
+    bundle: true,
+    write: false,
+    metafile: true,
+    format: "iife",
+    globalName: "bundle",
+    platform: "neutral",
+    mainFields: ["module", "main"],
+    target: "es2023",
+    charset: "utf8",
+    legalComments: "eof",
+    keepNames: false,
+    logLevel: "warning",
+    outfile: name,
+  });
+  const text = `(function (natives) {\n"use strict";\n${result.outputFiles[0].text}return bundle.default(natives);\n})\n`;
+  const file = path.join(out, name);
+  // Unchanged output keeps its time, so that nothing after it is rebuilt.
+  if (!existsSync(file) || readFileSync(file, "utf8") !== text) {
+    writeFileSync(`${file}.new`, text);
+    renameSync(`${file}.new`, file);
+  }
+  return Object.keys(result.metafile.inputs).filter((input) => !input.includes(":")).map((input) => path.join(here, input));
+}
+
+const options = parseArguments(process.argv.slice(2));
+installPackages();
+const esbuild = await import("esbuild");
+mkdirSync(options.out, { recursive: true });
+const inputs = new Set([fileURLToPath(import.meta.url), path.join(here, "package.json"), path.join(here, "package-lock.json")]);
+for (const item of bundles) {
+  for (const input of await bundle(esbuild, item, options.out)) inputs.add(input);
+}
+if (options.depfile !== null) {
+  const escaped = [...inputs].map((input) => input.replaceAll(" ", "\\ "));
+  writeFileSync(options.depfile, `${options.target}: ${escaped.join(" ")}\n`);
+}
