@@ -114,8 +114,11 @@ export class Writer {
   /** @param {boolean} value */
   boolean(value) { this.byte(value ? TRUE : FALSE); }
 
-  /** Well-formed text; a lone surrogate becomes U+FFFD. @param {string} text */
-  text(text) {
+  /**
+   * @param {string} text @param {boolean} [strict] write nothing when there is a lone surrogate in it; else it becomes U+FFFD
+   * @returns {boolean} whether it was written
+   */
+  text(text, strict = false) {
     const length = text.length;
     if (length < 48) {
       this.need(9 + length);
@@ -130,22 +133,24 @@ export class Writer {
       }
       if (i === length) {
         this.at = at;
-        return;
+        return true;
       }
       this.at = start;
     }
+    if (strict && !StringPrototypeIsWellFormed(text)) return false;
     // The text goes where it belongs if it is all ASCII; its head is written when its size is known.
     this.need(length + 18);
     const guess = headSize(length);
     const size = natives.utf8EncodeInto(text, viewOf(this.bytes, this.at + guess, this.capacity - 9));
     if (size < 0) {
       this.raw(TEXT, new Uint8Array(natives.utf8Encode(text)));
-      return;
+      return true;
     }
     const is = headSize(size);
     if (is !== guess) TypedArrayPrototypeCopyWithin(this.bytes, this.at + is, this.at + guess, this.at + guess + size);
     this.head(TEXT, size);
     this.at += size;
+    return true;
   }
 
   /** A string of bytes with its head. @param {number} major BYTES or TEXT @param {Uint8Array} bytes */
@@ -385,6 +390,3 @@ export function decodePlain(bytes) {
   if (!r.atEnd()) malformed('something follows it');
   return value;
 }
-
-/** @param {string} text @returns {boolean} no lone surrogate in it */
-export const wellFormed = (text) => StringPrototypeIsWellFormed(text);
