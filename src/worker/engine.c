@@ -56,6 +56,8 @@ static JSObjectRef make_natives(JSContextRef ctx)
     JSValueProtect(ctx, natives);
     natives_text(ctx, natives);
     natives_life(ctx, natives);
+    natives_crypto(ctx, natives);
+    natives_zlib(ctx, natives);
     return natives;
 }
 
