@@ -26,6 +26,7 @@ struct engine;
 struct host;    /* a hosted Worker: host.h */
 struct objects; /* the implementation's state of one hosted Worker */
 struct objects_session;
+struct object_containers_ops; /* containers.h */
 
 /* A Durable Object class of the hosted Worker, as its configuration has it. */
 struct object_class {
@@ -48,6 +49,9 @@ struct objects_config {
     const struct object_class *classes;
     size_t class_count;
     struct host *host; /* for host_call_alarm() */
+    /* Where ctx.container comes from; NULL: containers cannot be started here, see no_engine. */
+    const struct object_containers_ops *containers;
+    void *containers_user;
 };
 
 struct objects_ops {
@@ -72,20 +76,21 @@ struct objects_ops {
     int (*commit)(struct objects_session *s, struct error *err);
 };
 
-/* The implementation that the daemon uses: src/app/storage.c. */
+/* The implementation that the daemon uses: storage_objects.c. */
 extern const struct objects_ops storage_objects;
 
 /* ---- what the application does for the implementation (host.c) ---- */
 
-/* Calls `alarm` {class, id, retryCount} of the hosted Worker, starting its process when none runs. `done`
- * runs exactly once, from the loop, never from inside this call: err is NULL when the handler has returned,
- * else what it threw (or why the Worker could not be started, or its end). `id` is 64 hexadecimal digits.
- * Returns a handle for host_cancel_alarm(), valid until `done` has run; NULL when out of memory (then `done`
- * never runs). */
+/* Calls `alarm` {class, id, retryCount, scheduledTime} of the hosted Worker, starting its process when none
+ * runs. `done` runs exactly once, from the loop, never from inside this call: err is NULL when the handler
+ * has returned, else what it threw (or why the Worker could not be started, or its end). `id` is 64
+ * hexadecimal digits. Returns a handle for host_cancel_alarm(), valid until `done` has run; NULL when out of
+ * memory (then `done` never runs). */
 struct alarm_call;
 typedef void (*alarm_done_fn)(void *user, const struct error *err);
 struct alarm_call *host_call_alarm(struct host *h, const char *class_name, const char *id,
-                                   unsigned retry_count, alarm_done_fn done, void *user);
+                                   unsigned retry_count, int64_t scheduled_ms, alarm_done_fn done,
+                                   void *user);
 /* Forgets `done`. The handler may run all the same. */
 void host_cancel_alarm(struct alarm_call *c);
 /* True while a process of the hosted Worker runs. */

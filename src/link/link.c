@@ -50,6 +50,11 @@ void link_free(struct link *l)
     free(l);
 }
 
+uint64_t link_frames(const struct link *l)
+{
+    return l->frames;
+}
+
 bool link_alive(const struct link *l)
 {
     return l->alive;
@@ -166,6 +171,7 @@ static size_t take_header(struct link *l, const uint8_t *head, const uint8_t *bo
         link_shutdown(l, &err);
         return 0;
     }
+    l->frames += in->frame.kind != FRAME_LOG && in->frame.kind != FRAME_WINDOW;
     if (in->frame.kind == FRAME_DATA) {
         in->data_left = in->frame.length;
         in->data_stream = in->frame.id;

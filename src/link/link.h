@@ -107,6 +107,8 @@ int link_receive(struct link *l, const void *data, size_t len, struct error *err
 int link_output(struct link *l, struct iovec *iov, int max);
 void link_sent(struct link *l, size_t n);
 bool link_output_full(const struct link *l);
+/* Frames of the peer so far by which it can act on anything: all but LOG and WINDOW. */
+uint64_t link_frames(const struct link *l);
 bool link_alive(const struct link *l);
 
 /* --- calling the peer --- */

@@ -68,6 +68,7 @@ struct link {
     uint32_t next_call, next_cap, next_stream;
     uint32_t peer_call_max; /* highest call number that the peer has used */
     bool calls_wrapped;
+    uint64_t frames; /* link_frames() */
 };
 
 /* link.c: ends the link because of what the peer sent. */

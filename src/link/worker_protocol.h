@@ -47,7 +47,7 @@
  *           THROW: the exception that the handler threw.
  *           CANCEL: the client left: request.signal aborts.
  * scheduled {cron: text, scheduledTime: ms} -> null
- * alarm     {class, id: text (64 hex digits), retryCount: uint} -> null; THROW: the daemon retries
+ * alarm     {class, id: text (64 hex digits), retryCount: uint, scheduledTime: ms} -> null; THROW: the daemon retries
  * channel   role host. Another party opens a channel to an entrypoint of this worker:
  *           {in: sid (daemon sends), out: sid (worker sends)} -> null
  * compile   role compiler. {name, type: "js"|"cjs"|"ts", als: bool, data...} -> {data...} (the compiled module);
@@ -78,21 +78,27 @@
  * object    {class, id} -> {storage: capability, container: capability|absent, alarm: ms|null}
  *
  * Storage capability (methods marked * are called synchronously by the runtime: answer before anything else of this link):
- *   get*     {keys: [text]} -> {values: [bytes|null]}
- *   list*    {start, startAfter, end, prefix: text|absent, reverse: bool, limit: uint|absent} -> {entries: [text, bytes, ...]}
- *            (several answers' worth: `more: true` when cut; ask again with startAfter)
- *   put*     {entries: [text, bytes, ...]} -> null
- *   delete*  {keys: [text]} -> {count}
- *   deleteAll* {} -> null
+ *   get*     {keys: [text]} -> {values: [bytes|null]}   -- of the first keys only, when more would not fit: ask for the rest
+ *   list*    {start, startAfter, end, prefix: text|absent, reverse: bool, limit: uint|absent} -> {entries: [text, bytes, ...],
+ *            more: bool}   -- more: ask again from after the last key
+ *   put*     {entries: [text, bytes, ...]} -> null   -- all or none
+ *   delete*  {keys: [text]} -> {count}   -- likewise
+ *   deleteAll* {alarm: bool} -> null   -- every table and key; the alarm too if so asked
  *   sql*     {query: text, params: [null|int|double|text|bytes]} -> {columns: [text], rows: [[...]], cursor: uint|absent,
  *            read: uint, written: uint}   -- the last statement's rows, at most what fits; the rest with
- *   next*    {cursor} -> {rows, cursor|absent}; close* {cursor} -> null
+ *   next*    {cursor} -> {rows, read, cursor|absent}; close* {cursor} -> null
  *   size*    {} -> {bytes}
- *   begin* / commit* / rollback* {} -> null   -- nest as savepoints
- *   setAlarm* {at: ms} / getAlarm* {} -> {at: ms|null} / deleteAlarm* {}
- *   sync     {} -> null once everything before it is on disk
+ *   begin*   {apart: bool} -> null; commit* / rollback* {} -> null   -- nest as savepoints. apart: what was written before is
+ *            made durable first (a transaction that outlives the turn)
+ *   undo*    {} -> null   -- everything that is not on disk yet
+ *   setAlarm* {at: ms} -> null; getAlarm* {} -> {at: ms|null}; deleteAlarm* {} -> null
+ *   sync     {} -> null once everything before it is on disk; inside a transaction: what came before it
+ *   stage*   {data: bytes} -> null   -- arguments that do not fit a frame: the pieces of their encoding, staged one after the
+ *            other, become the arguments of the next call, whose own are null
+ *   piece*   {} -> bytes   -- an answer that does not fit is {pieces: bytes in all}; its encoding comes so, piece by piece
  * Values are opaque bytes (structured clones, made by js/src/rpc/codec.js). What a worker sends after a write leaves the
- * daemon only when that write is on disk.
+ * daemon only when that write is on disk. A capability ends with the next `object` of the same object; it breaks (every call is
+ * answered with the same error) when a write could not be brought to disk.
  *
  * Container capability: the engine's calls for `ctx.container`, src/app/container_capability.c:
  *   state*   {} -> {running: bool}

@@ -1,0 +1,140 @@
+/* What the files of storage.h share. */
+#ifndef CLOISTER_APP_STORAGE_INTERNAL_H
+#define CLOISTER_APP_STORAGE_INTERNAL_H
+
+#include "app/storage.h"
+
+#include <sqlite3.h>
+
+#define STORAGE_MAX_CURSORS 64u
+#define STORAGE_MAX_DEPTH 64u
+#define STORAGE_BUCKETS 1024u
+#define STORAGE_PREFIX "_cloister_" /* of internal tables; "_cf_" is reserved beside it */
+
+/* A read whose rows did not fit one answer. */
+struct storage_cursor {
+    struct storage_cursor *next;
+    sqlite3_stmt *statement;
+    uint32_t number;
+    bool pending; /* a row has been stepped to and not yet been sent */
+    uint64_t rows;
+};
+
+enum storage_statement {
+    ST_GET,
+    ST_PUT,
+    ST_DELETE,
+    ST_ALARM_GET,
+    ST_ALARM_SET,
+    ST_ALARM_DELETE,
+    ST_COUNT,
+};
+
+struct storage_object {
+    struct storage_object *bucket_next;
+    struct storage_object *older, *newer; /* of the open ones, by use */
+    struct storage_object *dirty_next;
+    struct storage *storage;
+    unsigned refs;
+    char *class_name, *path;
+    char id[65];
+
+    sqlite3 *db; /* NULL: closed */
+    sqlite3_stmt *statements[ST_COUNT];
+    struct storage_cursor *cursors;
+    uint32_t next_cursor;
+    unsigned depth; /* open savepoints */
+    bool in_transaction, listed_dirty;
+    struct error broken;
+    struct storage_session *session;
+
+    /* authorizer: what the statement that is being prepared does */
+    bool internal, saw_alter, saw_pragma, saw_vacuum;
+    char refusal[160];
+    int64_t deadline_ns;
+    bool timed_out;
+
+    bool alarm_changed; /* in the open transaction */
+    bool alarm_running, alarm_no_retry;
+    int64_t alarm_running_seq;
+};
+
+struct storage_session {
+    struct storage_object *object; /* NULL: replaced by a newer one */
+    struct storage *storage;
+};
+
+struct storage {
+    char *dir;
+    unsigned max_open, open_count, statement_ms;
+    uint64_t max_bytes;
+    struct storage_object *buckets[STORAGE_BUCKETS];
+    struct storage_object *oldest, *newest;
+    struct storage_object *dirty;
+    const struct storage_alarm_ops *alarm_ops;
+    void *alarm_user;
+    int64_t next_seq;
+};
+
+/* ---- storage_db.c: files, transactions ---- */
+/* Opens the file if it is closed, and marks it as used last. */
+int storage_object_use(struct storage_object *o, struct error *err);
+void storage_object_close(struct storage_object *o);
+/* Joins, or begins, the transaction that storage_flush() commits. */
+int storage_object_write(struct storage_object *o, struct error *err);
+int storage_object_commit(struct storage_object *o, struct error *err);
+/* Undoes everything that was not flushed. */
+void storage_object_undo(struct storage_object *o);
+int storage_object_begin(struct storage_object *o, bool apart, struct error *err);
+int storage_object_release(struct storage_object *o, bool undo, struct error *err);
+/* Runs internal SQL without results. */
+int storage_object_run(struct storage_object *o, const char *sql, struct error *err);
+/* The prepared internal statement, reset; NULL on failure. */
+sqlite3_stmt *storage_object_statement(struct storage_object *o, enum storage_statement which,
+                                       struct error *err);
+/* Steps an internal statement: SQLite prepares it anew, under the authorizer, when the schema has changed. */
+int storage_object_step(struct storage_object *o, sqlite3_stmt *q);
+/* From what SQLite says now; notices when it has undone the transaction, and breaks the session then. */
+int storage_object_error(struct storage_object *o, struct error *err);
+void storage_object_start_clock(struct storage_object *o);
+
+/* ---- storage_rules.c ---- */
+void storage_rules_install(struct storage_object *o);
+/* Of the statement at `sql` that is to be prepared. */
+void storage_rules_begin(struct storage_object *o);
+bool storage_name_reserved(const char *name);
+
+/* ---- storage_kv.c: answers as in link/worker_protocol.h. UNTRUSTED INPUT ---- */
+int storage_kv_get(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                   struct error *err);
+int storage_kv_list(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                    struct error *err);
+int storage_kv_put(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                   struct error *err);
+int storage_kv_delete(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                      struct error *err);
+int storage_kv_delete_all(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                          struct error *err);
+
+/* ---- storage_sql.c: likewise ---- */
+int storage_sql_exec(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                     struct error *err);
+int storage_sql_next(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                     struct error *err);
+int storage_sql_close(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                      struct error *err);
+int storage_sql_size(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                     struct error *err);
+void storage_cursors_close(struct storage_object *o);
+
+/* ---- storage_alarm.c: likewise ---- */
+int storage_alarm_set(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                      struct error *err);
+int storage_alarm_get(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                      struct error *err);
+int storage_alarm_delete(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
+                         struct error *err);
+/* The row: time and sequence number; 0 in *ret_seq: none. */
+int storage_alarm_read(struct storage_object *o, int64_t *ret_at, int64_t *ret_seq, struct error *err);
+
+#endif
