@@ -163,6 +163,11 @@ const uncloneable = new SafeMap();
   }
 }
 
+/** Instances of this class are never copied. @param {object} prototype @param {string} name */
+export function markUncloneable(prototype, name) {
+  uncloneable.set(prototype, name);
+}
+
 /**
  * @typedef {object} EncodeOptions
  * @property {{claim: (value: any) => number}|null} [capabilities] the list for what is not copied: `claim` takes a value into it and says

@@ -1,0 +1,128 @@
+/**
+ * The execution context of one event: an HTTP request, an RPC session's calls, an alarm. It lasts until its handler, what it gave to
+ * waitUntil(), and every stub that points into it are done; then the stubs that it holds are disposed. It is also whom CPU time is charged to
+ * (js/natives.d.ts, "Accounting"), and so what is killed when it uses too much.
+ */
+import { Error, SafeMap, SafeSet, describeError, promiseResolve, promiseThen } from '../primordials.js';
+import { natives } from '../natives.js';
+
+/** @type {Map<number, RequestContext>} */
+const contexts = new SafeMap();
+
+/** Of the whole worker, told by `init`. @type {{cpuMs: number, subRequests: number}} */
+export const limits = /** @type {any} */ ({ __proto__: null, cpuMs: 0, subRequests: 0 });
+
+export class RequestContext {
+  /** Begins a request and makes it current. @param {{cpuMs?: number, subRequests?: number}|null} [own] tighter limits than the worker's */
+  constructor(own = null) {
+    this.id = natives.requestBegin(tighter(limits.cpuMs, own?.cpuMs));
+    this.subRequestsLeft = tighter(limits.subRequests, own?.subRequests) || Infinity;
+    this.holds = 1;
+    this.ended = false;
+    /** @type {any} why it was killed, or null */
+    this.killed = null;
+    /** @type {Set<{dispose: () => void}>} */
+    this.disposables = new SafeSet();
+    /** @type {Set<(error: any) => void>} the answers that it owes */
+    this.owed = new SafeSet();
+    /** @type {((context: RequestContext) => void)|null} */
+    this.onEnd = null;
+    /** What its trace says (events.js), when someone listens. @type {any} */
+    this.trace = null;
+    contexts.set(this.id, this);
+  }
+
+  /** Makes it current for the rest of this entry. @returns {void} */
+  enter() {
+    natives.requestEnter(this.ended ? 0 : this.id);
+  }
+
+  hold() {
+    this.holds++;
+  }
+
+  drop() {
+    if (--this.holds === 0) this.end();
+  }
+
+  /** Keeps the context until the promise is settled. @param {any} promise */
+  waitUntil(promise) {
+    this.hold();
+    promiseThen(promiseResolve(promise), () => this.drop(), (error) => {
+      reportUncaught(error, this);
+      this.drop();
+    });
+  }
+
+  /** Counts an outgoing request. Throws when there were too many. */
+  subRequest() {
+    if (this.subRequestsLeft-- <= 0) {
+      this.subRequestsLeft = 0;
+      throw new Error('Too many subrequests.');
+    }
+  }
+
+  end() {
+    if (this.ended) return;
+    this.ended = true;
+    contexts.delete(this.id);
+    this.disposables.forEach((each) => each.dispose());
+    this.disposables.clear();
+    this.owed.clear();
+    const { onEnd } = this;
+    this.onEnd = null;
+    natives.requestEnd(this.id);
+    if (onEnd !== null) onEnd(this);
+  }
+
+  /** Ends it at once: what it owes is rejected. @param {any} error */
+  kill(error) {
+    if (this.ended) return;
+    this.killed = error;
+    const owed = this.owed;
+    this.owed = new SafeSet();
+    owed.forEach((reject) => reject(error));
+    this.end();
+  }
+}
+
+/** @param {number} common @param {number|undefined} own 0 or absent: none */
+function tighter(common, own) {
+  if (!own) return common;
+  return common && common < own ? common : own;
+}
+
+/** @returns {RequestContext|null} whose code is running, as far as one can tell */
+export function currentContext() {
+  return contexts.get(natives.requestCurrent()) ?? null;
+}
+
+/** The engine was stopped while it ran for this request. @param {number} id @param {string} message */
+export function killRequest(id, message) {
+  contexts.get(id)?.kill(new Error(message));
+}
+
+/** Runs without any request being current, then restores it. @template T @param {() => T} run @returns {T} */
+export function outsideRequests(run) {
+  const id = natives.requestCurrent();
+  if (id === 0) return run();
+  natives.requestEnter(0);
+  try {
+    return run();
+  } finally {
+    natives.requestEnter(id);
+  }
+}
+
+/** @type {(error: any, context: RequestContext|null) => void} */
+let report = (error) => natives.log(0, `Uncaught (in promise) ${describeError(error)}`);
+
+/** @param {(error: any, context: RequestContext|null) => void} to */
+export function setReporter(to) {
+  report = to;
+}
+
+/** Nobody else will hear of this error. @param {any} error @param {RequestContext|null} [context] */
+export function reportUncaught(error, context = currentContext()) {
+  report(error, context);
+}
