@@ -2,7 +2,12 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "worker/calls.h"
+#include "worker/channels.h"
+#include "worker/cpu_limit.h"
 #include "worker/natives.h"
+#include "worker/requests.h"
+#include "worker/streams.h"
 #include "worker/value.h"
 
 #include <dlfcn.h>
@@ -58,6 +63,10 @@ static JSObjectRef make_natives(JSContextRef ctx)
     natives_life(ctx, natives);
     natives_crypto(ctx, natives);
     natives_zlib(ctx, natives);
+    natives_requests(ctx, natives);
+    natives_calls(ctx, natives);
+    natives_streams(ctx, natives);
+    natives_channels(ctx, natives);
     return natives;
 }
 
@@ -110,18 +119,30 @@ int engine_begin(struct error *err)
     return exception ? describe_failure(exception, "dispatch.start()", err) : 0;
 }
 
-bool engine_enter(enum dispatch_function fn, uint32_t request, size_t argc, const JSValueRef argv[])
+/* What an entry owes when it did not end by itself. */
+static void after_entry(uint32_t request, JSValueRef exception)
 {
-    JSValueRef exception = NULL;
-    if (!worker.functions[fn])
-        return false;
-    worker.request = request;
-    JSObjectCallAsFunction(worker.ctx, worker.functions[fn], worker.dispatch, argc, argv, &exception);
-    worker.request = 0;
-    if (exception) {
+    if (worker.terminated) {
+        worker.terminated = false;
+        cpu_limit_killed(request);
+    } else {
         char *text = value_describe(worker.ctx, exception);
         worker.log(0, text ? text : "an entry of the library threw");
         free(text);
     }
+}
+
+bool engine_enter(enum dispatch_function fn, uint32_t request, size_t argc, const JSValueRef argv[])
+{
+    JSValueRef exception = NULL;
+    if (!worker.functions[fn]) {
+        worker.log(0, "the library lacks a function of its dispatch");
+        return false;
+    }
+    requests_enter(request);
+    JSObjectCallAsFunction(worker.ctx, worker.functions[fn], worker.dispatch, argc, argv, &exception);
+    uint32_t last = requests_leave();
+    if (exception || worker.terminated)
+        after_entry(last, exception);
     return !exception;
 }

@@ -46,6 +46,7 @@ struct worker {
     uint64_t started_ns; /* of the fork */
     uint32_t request;    /* the current one; 0: nobody's */
     void (*log)(int level, const char *text);
+    bool terminated; /* the engine was stopped in the present entry */
 };
 
 extern struct worker worker;

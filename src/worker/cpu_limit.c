@@ -1,0 +1,78 @@
+#include "worker/cpu_limit.h"
+
+#include "link/worker_protocol.h"
+#include "worker/connection.h"
+#include "worker/requests.h"
+#include "worker/value.h"
+#include "worker/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TICK_MS 20u
+#define LAST_TICK_MS 50u /* of CPU time, for the timer below */
+#define GRACE_MS 500u    /* that the engine gets to stop */
+
+/* Runs on the engine's thread, in an entry that takes long. */
+static bool should_stop(JSContextRef ctx, void *user)
+{
+    (void)ctx;
+    (void)user;
+    if (requests_left_ns() > 0)
+        return false;
+    worker.terminated = true;
+    return true;
+}
+
+/* Every LAST_TICK_MS of the thread's CPU time. It runs on the engine's thread, anywhere: nothing but the end
+ * is safe here. */
+static void on_tick(int signal)
+{
+    (void)signal;
+    static uint64_t last_entry, ticks;
+    uint64_t entry, limit_ns = requests_limit_now(&entry);
+    if (entry == 0 || entry != last_entry) {
+        last_entry = entry;
+        ticks = 0;
+        return;
+    }
+    ticks++;
+    if (limit_ns != UINT64_MAX && ticks * LAST_TICK_MS > limit_ns / 1000000u + GRACE_MS)
+        _exit(WORKER_EXIT_CPU);
+}
+
+static int start_timer(struct error *err)
+{
+    struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
+    event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
+    const struct itimerspec every = {{0, LAST_TICK_MS * 1000000}, {0, LAST_TICK_MS * 1000000}};
+    timer_t timer;
+    if (sigaction(SIGRTMIN, &action, NULL) < 0 || timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) < 0 ||
+        timer_settime(timer, 0, &every, NULL) < 0)
+        return error_system(err, errno, "cannot set the CPU timer");
+    return 0;
+}
+
+int cpu_limit_start(struct error *err)
+{
+    JSContextGroupSetExecutionTimeLimit(worker.group, TICK_MS / 1000.0, should_stop, NULL);
+    return start_timer(err);
+}
+
+void cpu_limit_killed(uint32_t request)
+{
+    char message[96];
+    uint64_t limit_ns = requests_limit_of(request);
+    snprintf(message, sizeof message, "Worker exceeded its CPU time limit of %llu ms.",
+             (unsigned long long)(limit_ns / 1000000u));
+    requests_mark_spent(request);
+    JSValueRef argv[] = {JSValueMakeNumber(worker.ctx, request), value_text(worker.ctx, message)};
+    if (!engine_enter(DISPATCH_REQUEST_KILLED, 0, 2, argv))
+        worker_exit(WORKER_EXIT_CPU, message);
+}
