@@ -15,7 +15,7 @@ import { fileURLToPath } from "node:url";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const bundles = [
-  { name: "runtime.js", entry: "src/main.js" },
+  { name: "runtime.js", entry: "src/main.js", inject: ["src/web/inject.js"] },
   { name: "compiler.js", entry: "compiler/main.js" },
 ];
 
@@ -48,10 +48,11 @@ function installPackages() {
   if (result.status !== 0) fail(`npm ci failed with status ${result.status}`);
 }
 
-async function bundle(esbuild, { name, entry }, out) {
+async function bundle(esbuild, { name, entry, inject = [] }, out) {
   const result = await esbuild.build({
     absWorkingDir: here,
     entryPoints: [entry],
+    inject,
     bundle: true,
     write: false,
     metafile: true,

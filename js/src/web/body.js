@@ -1,0 +1,230 @@
+/**
+ * What Request and Response share. A body is kept in the form it came in, and a ReadableStream is made only when somebody asks for
+ * `.body`: text and bytes are given back as they are, a body on the link is collected without a stream.
+ */
+import {
+  ArrayBufferPrototypeGetByteLength, JSONParse, ObjectAssign, ObjectDefineProperty, ObjectGetOwnPropertyDescriptor, ReflectOwnKeys,
+  StringPrototypeIsWellFormed, StringPrototypeToWellFormed, TypeError, TypedArrayPrototypeGetBuffer, Uint8Array, nullObject,
+} from '../primordials.js';
+import { blobBytes, blobOf, isBlob } from './blob.js';
+import { utf8Decode, utf8Encode, withoutMark } from './bytes.js';
+import { formDataBytes, isFormData, parseFormData } from './form_data.js';
+import { LinkBody, relay, sendStream } from './link_body.js';
+import { extractMime, serializeMime } from './mime.js';
+import { bytesStream, chunkBytes, consumeStream, getReader, isDisturbed, isLocked, isReadableStream, lengthOf, originOf, readAll,
+  readerCancel, readerRead, sourceStream, teeStream,
+} from './streams.js';
+import { isURLSearchParams, serializeSearchParams } from './url.js';
+import { copyBytes, isBufferSource, isObject, toUSVString } from './webidl.js';
+
+export const NULL = 0, TEXT = 1, BYTES = 2, LINK = 3, STREAM = 4;
+const USED = 'Body has already been used. It can only be used once. Use tee() first if you need to read it twice.';
+
+/** Not exposed; the base of Request and Response. */
+export class Body {
+  #kind = NULL;
+  /** string, Uint8Array or LinkBody @type {any} */
+  #source = null;
+  /** the stream, once there is one @type {any} */
+  #stream = null;
+  #used = false;
+
+  get body() {
+    if (this.#kind === NULL) return null;
+    if (this.#stream === null) {
+      this.#stream = this.#kind === LINK ? sourceStream(this.#source) : bytesStream(this.#kind === TEXT ? utf8Encode(this.#source) : this.#source);
+      this.#kind = STREAM;
+      this.#source = null;
+      if (this.#used) consumeStream(this.#stream);
+    }
+    return this.#stream;
+  }
+  get bodyUsed() {
+    return this.#kind === STREAM ? isDisturbed(this.#stream) : this.#used;
+  }
+  async arrayBuffer() {
+    const bytes = await this.#bytes();
+    const buffer = TypedArrayPrototypeGetBuffer(bytes);
+    return bytes.length === ArrayBufferPrototypeGetByteLength(buffer) ? buffer : TypedArrayPrototypeGetBuffer(new Uint8Array(bytes));
+  }
+  async blob() {
+    const mime = extractMime(this.#contentType());
+    return blobOf(await this.#bytes(), mime === null ? '' : serializeMime(mime));
+  }
+  async bytes() { return this.#bytes(); }
+  async formData() {
+    const mime = extractMime(this.#contentType());
+    return parseFormData(await this.#bytes(), mime);
+  }
+  async json() {
+    return JSONParse(this.#kind === TEXT ? this.#text() : utf8Decode(await this.#bytes(false)));
+  }
+  async text() {
+    return this.#kind === TEXT ? this.#text() : utf8Decode(await this.#bytes(false));
+  }
+
+  #contentType() { return contentTypeOf(this); }
+  #text() {
+    if (this.#used) throw new TypeError(USED);
+    this.#used = true;
+    const text = this.#source;
+    return withoutMark(StringPrototypeIsWellFormed(text) ? text : StringPrototypeToWellFormed(text));
+  }
+  /** Consumes the body. @param {boolean} [own] the caller gets the bytes for itself @returns {Uint8Array|Promise<Uint8Array>} */
+  #bytes(own = true) {
+    switch (this.#kind) {
+      case NULL: return new Uint8Array(0);
+      case STREAM: {
+        const stream = this.#stream;
+        if (isLocked(stream) || isDisturbed(stream)) throw new TypeError(isDisturbed(stream) ? USED : 'The body is locked by a reader.');
+        const origin = originOf(stream);
+        if (origin === undefined) return readAll(stream);
+        consumeStream(stream);
+        return origin instanceof LinkBody ? origin.readAll() : own ? new Uint8Array(origin) : origin;
+      }
+      default:
+        if (this.#used) throw new TypeError(USED);
+        this.#used = true;
+        if (this.#kind === LINK) return this.#source.readAll();
+        return this.#kind === TEXT ? utf8Encode(this.#source) : own ? new Uint8Array(this.#source) : this.#source;
+    }
+  }
+
+  static {
+    isBody = (value) => isObject(value) && #kind in value;
+    setBody = (body, kind, source) => {
+      body.#kind = kind;
+      if (kind === STREAM) body.#stream = source;
+      else body.#source = source;
+    };
+    unusable = (body) => (body.#kind === STREAM ? isDisturbed(body.#stream) || isLocked(body.#stream) : body.#used);
+    hasBody = (body) => body.#kind !== NULL;
+    cloneBody = (from, to) => {
+      if (from.#kind === LINK) void from.body;
+      if (from.#kind === STREAM) {
+        const both = teeStream(from.#stream);
+        from.#stream = both[0];
+        to.#stream = both[1];
+      }
+      to.#kind = from.#kind;
+      to.#source = from.#source;
+    };
+    moveBody = (from, to) => {
+      to.#kind = from.#kind;
+      to.#source = from.#source;
+      if (from.#kind === STREAM) {
+        const origin = originOf(from.#stream);
+        if (origin !== undefined) {
+          to.#kind = origin instanceof LinkBody ? LINK : BYTES;
+          to.#source = origin;
+          consumeStream(from.#stream);
+        } else {
+          to.#stream = proxyStream(from.#stream);
+        }
+      }
+      from.#used = true;
+    };
+    takeWire = (body, failed) => {
+      const kind = body.#kind;
+      if (kind === NULL) return null;
+      if (kind === STREAM) {
+        const stream = body.#stream;
+        if (isLocked(stream) || isDisturbed(stream)) throw new TypeError(isDisturbed(stream) ? USED : 'The body is locked by a reader.');
+        const origin = originOf(stream);
+        if (origin === undefined) return { __proto__: null, length: lengthOf(stream), stream: () => sendStream(stream, failed) };
+        consumeStream(stream);
+        return origin instanceof LinkBody ? { __proto__: null, stream: () => relay(origin) } : origin;
+      }
+      if (body.#used) throw new TypeError(USED);
+      body.#used = true;
+      if (kind === LINK) {
+        const source = body.#source;
+        return { __proto__: null, stream: () => relay(source) };
+      }
+      return body.#source;
+    };
+    dropBody = (body) => {
+      if (body.#kind === LINK && !body.#used) {
+        body.#used = true;
+        body.#source.cancel();
+      }
+    };
+  }
+}
+/** @type {(value: any) => boolean} */ var isBody;
+/** @type {(body: any, kind: number, source: any) => void} */ var setBody;
+/** It was read from, or is being. @type {(body: any) => boolean} */ var unusable;
+/** @type {(body: any) => boolean} */ var hasBody;
+/** `to` gets the same bytes as `from` (which is not unusable). @type {(from: any, to: any) => void} */ var cloneBody;
+/** `to` gets the body, `from` is used up. @type {(from: any, to: any) => void} */ var moveBody;
+/**
+ * Uses the body up for sending: null, text, bytes, or {length?, stream()} where stream() opens a link stream and answers
+ * {id, done}. @type {(body: any, failed?: (error: any) => void) => any}
+ */
+var takeWire;
+/** Says that a body that was never read is not wanted. @type {(body: any) => void} */ var dropBody;
+export { isBody, setBody, unusable, hasBody, cloneBody, moveBody, takeWire, dropBody };
+
+/** Request and Response say where their Content-Type is. @type {(body: any) => string|null} */
+let contentTypeOf = () => null;
+/** @param {(body: any) => string|null} find */
+export const setContentTypeOf = (find) => { contentTypeOf = find; };
+
+/** A stream that gives what the other gives and locks it now. @param {any} stream */
+function proxyStream(stream) {
+  const reader = getReader(stream);
+  return sourceStream({
+    read: async () => {
+      const step = await readerRead(reader);
+      return step.done ? null : chunkBytes(step.value);
+    },
+    cancel: (reason) => readerCancel(reader, reason),
+  });
+}
+
+/**
+ * Takes what a guest gave as a body. @param {any} body the Request or Response @param {any} value not null
+ * @returns {string|null} the Content-Type that it implies
+ */
+export function extractBody(body, value) {
+  if (typeof value === 'string') {
+    setBody(body, TEXT, value);
+    return 'text/plain;charset=UTF-8';
+  }
+  if (isObject(value)) {
+    if (isReadableStream(value)) {
+      if (isDisturbed(value) || isLocked(value)) throw new TypeError('This ReadableStream is disturbed (has already been read from), and cannot be used as a body.');
+      setBody(body, STREAM, value);
+      return null;
+    }
+    if (isBufferSource(value)) {
+      setBody(body, BYTES, copyBytes(value, 'body'));
+      return null;
+    }
+    if (isBlob(value)) {
+      setBody(body, BYTES, blobBytes(value));
+      return value.type === '' ? null : value.type;
+    }
+    if (isURLSearchParams(value)) {
+      setBody(body, TEXT, serializeSearchParams(value));
+      return 'application/x-www-form-urlencoded;charset=UTF-8';
+    }
+    if (isFormData(value)) {
+      const { bytes, type } = formDataBytes(value);
+      setBody(body, BYTES, bytes);
+      return type;
+    }
+  }
+  setBody(body, TEXT, toUSVString(value));
+  return 'text/plain;charset=UTF-8';
+}
+
+/** Gives a class the members of Body as its own. @param {any} Class */
+export function mixBody(Class) {
+  const keys = ReflectOwnKeys(Body.prototype);
+  for (let i = 0; i < keys.length; i++) {
+    if (keys[i] === 'constructor') continue;
+    ObjectDefineProperty(Class.prototype, keys[i], ObjectAssign(nullObject(), ObjectGetOwnPropertyDescriptor(Body.prototype, keys[i])));
+  }
+  Object.setPrototypeOf(Class.prototype, Object.prototype);
+}

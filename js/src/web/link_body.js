@@ -1,0 +1,138 @@
+/**
+ * Bodies on the link: LinkBody receives one (a source for sourceStream, or collected whole), sendStream and relay send one.
+ * Nothing is received before somebody wants it. The other side's credit comes back as bytes are taken, so a body that nobody reads
+ * stops its sender.
+ */
+import { ArrayPrototypePush, ArrayPrototypeShift, Error, TypeError, Uint8Array, describeError, newPromise, promiseIgnore } from '../primordials.js';
+import { openReceiving, openSending, streamConsumed, streamEnd, streamReset, streamWrite } from '../link.js';
+import { concat } from './bytes.js';
+import { chunkBytes, getReader, readerCancel, readerRead } from './streams.js';
+
+export class LinkBody {
+  #id; #open = false;
+  /** @type {Uint8Array[]} */ #queue = [];
+  #ended = false;
+  /** @type {any} */ #error = undefined;
+  /** @type {(() => void)|null} */ #wake = null;
+
+  /** @param {number} id a stream that the other side sends */
+  constructor(id) { this.#id = id; }
+
+  #start() {
+    this.#open = true;
+    openReceiving(this.#id, /** @type {any} */ ({
+      __proto__: null,
+      data: (/** @type {Uint8Array} */ bytes) => { ArrayPrototypePush(this.#queue, bytes); this.#notify(); },
+      end: () => { this.#ended = true; this.#notify(); },
+      reset: (/** @type {string} */ message) => { this.#error = new TypeError(message || 'The body was cut off'); this.#notify(); },
+    }));
+  }
+  #notify() {
+    const wake = this.#wake;
+    this.#wake = null;
+    if (wake !== null) wake();
+  }
+  #wait() { return newPromise((resolve) => { this.#wake = resolve; }); }
+
+  /** The next bytes; null at the end. One reader at a time. @returns {Promise<Uint8Array|null>} */
+  async read() {
+    if (!this.#open) this.#start();
+    while (this.#queue.length === 0) {
+      if (this.#error !== undefined) throw this.#error;
+      if (this.#ended) return null;
+      await this.#wait();
+    }
+    const bytes = /** @type {Uint8Array} */ (ArrayPrototypeShift(this.#queue));
+    streamConsumed(this.#id, bytes.length);
+    return bytes;
+  }
+  /** Everything. @returns {Promise<Uint8Array>} */
+  async readAll() {
+    if (!this.#open) this.#start();
+    /** @type {Uint8Array[]} */ const chunks = [];
+    for (;;) {
+      while (this.#queue.length > 0) {
+        const bytes = /** @type {Uint8Array} */ (ArrayPrototypeShift(this.#queue));
+        streamConsumed(this.#id, bytes.length);
+        ArrayPrototypePush(chunks, bytes);
+      }
+      if (this.#error !== undefined) throw this.#error;
+      if (this.#ended) return chunks.length === 0 ? new Uint8Array(0) : concat(chunks);
+      await this.#wait();
+    }
+  }
+  /** No more is wanted. @param {any} [reason] */
+  cancel(reason = undefined) {
+    if (!this.#open) this.#start();
+    if (this.#ended || this.#error !== undefined) return;
+    this.#ended = true;
+    this.#queue.length = 0;
+    streamReset(this.#id, reason === undefined ? 'cancelled' : describeError(reason));
+    this.#notify();
+  }
+}
+
+/** Makes room: resolves when the link takes more, rejects when the receiver wants no more. */
+class Sender {
+  /** @type {string|null} */ gone = null;
+  /** @type {(() => void)|null} */ wake = null;
+  /** @type {((message: string) => void)|null} */ onGone = null;
+  id = openSending(/** @type {any} */ ({
+    __proto__: null,
+    writable: () => this.#notify(),
+    reset: (/** @type {string} */ message) => {
+      this.gone = message;
+      this.onGone?.(message);
+      this.#notify();
+    },
+  }));
+  #notify() {
+    const { wake } = this;
+    this.wake = null;
+    if (wake !== null) wake();
+  }
+  /** @param {Uint8Array} bytes */
+  async write(bytes) {
+    if (this.gone === null && bytes.length > 0 && streamWrite(this.id, bytes) > 0) await newPromise((resolve) => { this.wake = resolve; });
+    if (this.gone !== null) throw new Error(this.gone || 'The receiver wants no more of the body');
+  }
+}
+
+/**
+ * Sends a ReadableStream of bytes. @param {any} stream neither locked nor disturbed
+ * @param {(error: any) => void} [failed] told of an error of the stream (the receiver sees a cut body)
+ * @returns {{id: number, done: Promise<void>}} `done` never rejects
+ */
+export function sendStream(stream, failed = () => {}) {
+  const sender = new Sender();
+  const reader = getReader(stream);
+  sender.onGone = (message) => promiseIgnore(readerCancel(reader, new Error(message)));
+  return { id: sender.id, done: pump(sender, async () => {
+    const step = await readerRead(reader);
+    return step.done ? null : chunkBytes(step.value);
+  }, (error) => { promiseIgnore(readerCancel(reader, error)); failed(error); }) };
+}
+
+/** Sends what is being received, without a stream between. @param {LinkBody} body @returns {{id: number, done: Promise<void>}} */
+export function relay(body) {
+  const sender = new Sender();
+  sender.onGone = () => body.cancel();
+  return { id: sender.id, done: pump(sender, () => body.read(), () => body.cancel()) };
+}
+
+/** @param {Sender} sender @param {() => Promise<Uint8Array|null>} read @param {(error: any) => void} failed */
+async function pump(sender, read, failed) {
+  try {
+    for (;;) {
+      const bytes = await read();
+      if (sender.gone !== null) return;
+      if (bytes === null) break;
+      await sender.write(bytes);
+    }
+    streamEnd(sender.id);
+  } catch (error) {
+    if (sender.gone !== null) return;
+    streamReset(sender.id, describeError(error));
+    failed(error);
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * The Streams standard by web-streams-polyfill, and what the rest of the library needs to know of a stream without asking guest
+ * code: the polyfill keeps its state in own properties, which are read here and nowhere else.
+ */
+import {
+  ByteLengthQueuingStrategy, CountQueuingStrategy, ReadableByteStreamController, ReadableStream, ReadableStreamBYOBReader,
+  ReadableStreamBYOBRequest, ReadableStreamDefaultController, ReadableStreamDefaultReader, TransformStream,
+  TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
+} from 'web-streams-polyfill';
+import {
+  ArrayPrototypePush, Number, ObjectPrototypeHasOwnProperty, SafeWeakMap, TypeError, TypedArrayPrototypeGetByteLength, Uint8Array, uncurryThis,
+} from '../primordials.js';
+import { concat } from './bytes.js';
+import { finishInterface, isBufferSource, isObject, toEnforcedInteger, viewBytes } from './webidl.js';
+
+export {
+  ByteLengthQueuingStrategy, CountQueuingStrategy, ReadableByteStreamController, ReadableStream, ReadableStreamBYOBReader,
+  ReadableStreamBYOBRequest, ReadableStreamDefaultController, ReadableStreamDefaultReader, TransformStream,
+  TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
+};
+
+/** @type {(stream: any) => any} */ export const getReader = uncurryThis(ReadableStream.prototype.getReader);
+/** @type {(stream: any, reason?: any) => Promise<void>} */ export const cancelStream = uncurryThis(ReadableStream.prototype.cancel);
+/** @type {(stream: any) => [any, any]} */ export const teeStream = uncurryThis(ReadableStream.prototype.tee);
+/** @type {(from: any, to: any, options?: any) => Promise<void>} */ export const pipeTo = uncurryThis(ReadableStream.prototype.pipeTo);
+/** @type {(stream: any) => any} */ export const getWriter = uncurryThis(WritableStream.prototype.getWriter);
+/** @type {(reader: any) => Promise<{value: any, done: boolean}>} */ export const readerRead = uncurryThis(ReadableStreamDefaultReader.prototype.read);
+/** @type {(reader: any, reason?: any) => Promise<void>} */ export const readerCancel = uncurryThis(ReadableStreamDefaultReader.prototype.cancel);
+/** @type {(reader: any) => void} */ export const readerRelease = uncurryThis(ReadableStreamDefaultReader.prototype.releaseLock);
+/** @type {(writer: any, chunk: any) => Promise<void>} */ export const writerWrite = uncurryThis(WritableStreamDefaultWriter.prototype.write);
+/** @type {(writer: any) => Promise<void>} */ export const writerClose = uncurryThis(WritableStreamDefaultWriter.prototype.close);
+/** @type {(writer: any, reason?: any) => Promise<void>} */ export const writerAbort = uncurryThis(WritableStreamDefaultWriter.prototype.abort);
+const controllerEnqueue = uncurryThis(ReadableByteStreamController.prototype.enqueue);
+const controllerClose = uncurryThis(ReadableByteStreamController.prototype.close);
+const controllerRequest = uncurryThis(/** @type {any} */ (Object.getOwnPropertyDescriptor(ReadableByteStreamController.prototype, 'byobRequest')).get);
+const requestRespond = uncurryThis(ReadableStreamBYOBRequest.prototype.respond);
+
+/** @param {any} value @returns {boolean} */
+export const isReadableStream = (value) => isObject(value) && ObjectPrototypeHasOwnProperty(value, '_readableStreamController');
+/** @param {any} value @returns {boolean} */
+export const isWritableStream = (value) => isObject(value) && ObjectPrototypeHasOwnProperty(value, '_writableStreamController');
+/** @param {any} value @returns {boolean} */
+export const isTransformStream = (value) => isObject(value) && ObjectPrototypeHasOwnProperty(value, '_transformStreamController');
+/** @param {any} stream @returns {boolean} something was read from it, or it was cancelled */
+export const isDisturbed = (stream) => stream._disturbed;
+/** @param {any} stream @returns {boolean} */
+export const isLocked = (stream) => stream._reader !== undefined;
+/** @param {any} stream @returns {boolean} */
+export const isWriterLocked = (stream) => stream._writer !== undefined;
+/** Locks a stream for ever, as one that was read to its end. @param {any} stream */
+export function consumeStream(stream) {
+  stream._disturbed = true;
+  getReader(stream);
+}
+
+/**
+ * What a stream of ours is made from, while nothing has been read: bytes or a LinkBody. Lets `new Response(other.body, other)` go
+ * out without being pumped. @type {WeakMap<any, any>}
+ */
+const origins = new SafeWeakMap();
+/** @param {any} stream @returns {any} undefined: none, or it was touched */
+export const originOf = (stream) => (isDisturbed(stream) || isLocked(stream) ? undefined : origins.get(stream));
+
+/** A byte stream by which all of `bytes` come at once. @param {Uint8Array} bytes @returns {any} */
+export function bytesStream(bytes) {
+  const stream = byteSource((controller) => {
+    if (TypedArrayPrototypeGetByteLength(bytes) > 0) controllerEnqueue(controller, new Uint8Array(bytes));
+    finish(controller);
+  });
+  origins.set(stream, bytes);
+  return stream;
+}
+
+/** @param {any} controller */
+function finish(controller) {
+  controllerClose(controller);
+  const request = controllerRequest(controller);
+  if (request !== null && request !== undefined) requestRespond(request, 0);
+}
+
+/** @param {(controller: any) => any} pull @param {(reason: any) => any} [cancel] */
+function byteSource(pull, cancel) {
+  return new ReadableStream(/** @type {any} */ ({
+    __proto__: null, type: 'bytes', autoAllocateChunkSize: undefined, start: undefined, pull, cancel,
+  }), /** @type {any} */ ({ __proto__: null, highWaterMark: 0, size: undefined }));
+}
+
+/**
+ * A byte stream over a source of ours. @param {{read: () => Promise<Uint8Array|null>, cancel: (reason: any) => void}} source
+ * @returns {any}
+ */
+export function sourceStream(source) {
+  const stream = byteSource(async (controller) => {
+    /** @type {Uint8Array|null} */ let chunk;
+    do chunk = await source.read(); while (chunk !== null && chunk.length === 0);
+    if (chunk === null) finish(controller);
+    else controllerEnqueue(controller, chunk);
+  }, (reason) => source.cancel(reason));
+  origins.set(stream, source);
+  return stream;
+}
+
+/** The bytes of a chunk of a body. @param {any} chunk @returns {Uint8Array} */
+export function chunkBytes(chunk) {
+  if (isBufferSource(chunk)) return viewBytes(chunk, 'chunk');
+  throw new TypeError('A chunk of a body is not bytes (a Uint8Array): encode text with TextEncoder or pipe it through a TextEncoderStream');
+}
+
+/** Reads everything. @param {any} stream neither locked nor disturbed @returns {Promise<Uint8Array>} */
+export async function readAll(stream) {
+  const reader = getReader(stream);
+  /** @type {Uint8Array[]} */ const chunks = [];
+  for (;;) {
+    const step = await readerRead(reader);
+    if (step.done) break;
+    ArrayPrototypePush(chunks, chunkBytes(step.value));
+  }
+  return chunks.length === 0 ? new Uint8Array(0) : chunks.length === 1 ? new Uint8Array(chunks[0]) : concat(chunks);
+}
+
+/** Bytes through unchanged, without a queue: a write is done when it was read. */
+export class IdentityTransformStream extends TransformStream {
+  /** @param {any} [options] */
+  constructor(options = undefined) {
+    super(/** @type {any} */ ({
+      __proto__: null,
+      transform(/** @type {any} */ chunk, /** @type {any} */ controller) { controller.enqueue(identityChunk(chunk)); },
+    }), strategy(options), strategy(undefined));
+  }
+}
+finishInterface(IdentityTransformStream);
+
+/** @param {any} options */
+function strategy(options) {
+  const mark = isObject(options) ? options.highWaterMark : undefined;
+  return /** @type {any} */ ({ __proto__: null, highWaterMark: mark === undefined ? 0 : Number(mark), size: undefined });
+}
+/** @param {any} chunk */
+function identityChunk(chunk) {
+  if (isBufferSource(chunk)) return new Uint8Array(viewBytes(chunk, 'chunk'));
+  throw new TypeError('This stream carries bytes: a chunk must be an ArrayBuffer or a view of one');
+}
+
+/** As above, and exactly so many bytes; a response with its readable side has that Content-Length. */
+export class FixedLengthStream extends TransformStream {
+  /** @param {any} length @param {any} [options] */
+  constructor(length, options = undefined) {
+    let left = typeof length === 'bigint' ? Number(length) : toEnforcedInteger(length, 'FixedLengthStream: the length');
+    const total = left;
+    super(/** @type {any} */ ({
+      __proto__: null,
+      transform(/** @type {any} */ chunk, /** @type {any} */ controller) {
+        const bytes = identityChunk(chunk);
+        if (bytes.length > left) throw new TypeError('Attempt to write too many bytes through a FixedLengthStream.');
+        left -= bytes.length;
+        controller.enqueue(bytes);
+      },
+      flush() {
+        if (left > 0) throw new TypeError('FixedLengthStream did not see all expected bytes before close().');
+      },
+    }), strategy(options), strategy(undefined));
+    lengths.set(this.readable, total);
+  }
+}
+finishInterface(FixedLengthStream);
+/** @type {WeakMap<any, number>} */
+const lengths = new SafeWeakMap();
+/** How many bytes a stream will give, where that is known. @param {any} stream @returns {number|undefined} */
+export const lengthOf = (stream) => lengths.get(stream);
