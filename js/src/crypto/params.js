@@ -33,7 +33,7 @@ function cryptoKey(value, what) {
 /** @type {Member[]} */ const none = [];
 /** @type {Member[]} */ const aesCbc = [['iv', bytes, true]];
 /** @type {Member[]} */ const aesCtr = [['counter', bytes, true], ['length', octet, true]];
-/** @type {Member[]} */ const aesGcm = [['additionalData', bytes, false], ['iv', bytes, true], ['tagLength', octet, false]];
+/** @type {Member[]} */ const aesGcm = [['additionalData', bytes, false], ['iv', bytes, true], ['tagLength', unsignedLong, false]];
 /** @type {Member[]} */ const aesKey = [['length', unsignedShort, true]];
 /** @type {Member[]} */ const hmacKey = [['hash', hash, true], ['length', unsignedLong, false]];
 /** @type {Member[]} */ const hkdf = [['hash', hash, true], ['info', bytes, true], ['salt', bytes, true]];

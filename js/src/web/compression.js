@@ -1,0 +1,134 @@
+/**
+ * CompressionStream and DecompressionStream. The standard makes them of a TransformStream; these have the two ends made by hand, so
+ * that output is made when it is asked for: a few bytes that unpack to gigabytes take no more memory than their reader leaves lying.
+ */
+import { TypeError, Uint8Array, newPromise } from '../primordials.js';
+import { natives } from '../natives.js';
+import { ReadableStream, WritableStream } from './streams.js';
+import { copyBytes, finishInterface, requireArguments, toDOMString } from './webidl.js';
+
+const FORMATS = /** @type {Record<string, 0|1|2>} */ (/** @type {any} */ ({ __proto__: null, gzip: 0, deflate: 1, 'deflate-raw': 2 }));
+
+/** @param {any} value @param {string} what @returns {0|1|2} */
+function toFormat(value, what) {
+  const format = FORMATS[toDOMString(value)];
+  if (format === undefined) throw new TypeError(`${what}: ${toDOMString(value)} is not a compression format`);
+  return format;
+}
+
+/** One end's promise at a time: whoever waits for the reader. */
+class Pipe {
+  /** @type {any} */ controller;
+  /** @type {any} */ writable;
+  ended = false;
+  wanted = false;
+  /** @type {(() => void)|undefined} */ wake;
+  /** @param {boolean} compress @param {0|1|2} format */
+  constructor(compress, format) { this.handle = natives.zlib.open(compress, format); }
+
+  /** Waits until the reader wants something; false when it never will. @returns {Promise<boolean>} */
+  async reader() {
+    while (!this.wanted && !this.ended) await newPromise((resolve) => { this.wake = resolve; });
+    return !this.ended;
+  }
+  pull() {
+    this.wanted = true;
+    this.wakeUp();
+  }
+  wakeUp() {
+    const { wake } = this;
+    this.wake = undefined;
+    if (wake !== undefined) wake();
+  }
+  /** Gives all that the input so far makes. @param {boolean} finish */
+  async drain(finish) {
+    while (await this.reader()) {
+      const made = this.run(() => natives.zlib.pull(this.handle, finish));
+      if (made === null) return;
+      this.wanted = false;
+      this.controller.enqueue(new Uint8Array(made));
+    }
+  }
+  /** @param {any} chunk */
+  async write(chunk) {
+    const bytes = this.run(() => copyBytes(chunk, 'chunk'));
+    if (this.ended) return;
+    this.run(() => natives.zlib.push(this.handle, bytes));
+    await this.drain(false);
+  }
+  async close() {
+    await this.drain(true);
+    if (this.ended) return;
+    this.end();
+    this.controller.close();
+  }
+  /** What fails here fails both ends, with a TypeError. @template T @param {() => T} step @returns {T} */
+  run(step) {
+    try {
+      return step();
+    } catch (error) {
+      const shown = error instanceof TypeError ? error : new TypeError(/** @type {any} */ (error).message);
+      this.fail(shown);
+      throw shown;
+    }
+  }
+  /** @param {any} reason */
+  fail(reason) {
+    if (this.ended) return;
+    this.end();
+    this.controller.error(reason);
+  }
+  end() {
+    this.ended = true;
+    natives.zlib.close(this.handle);
+    this.wakeUp();
+  }
+}
+
+/** @param {boolean} compress @param {0|1|2} format */
+function makeEnds(compress, format) {
+  const pipe = new Pipe(compress, format);
+  /** @type {any} */ let input;
+  const readable = new ReadableStream(/** @type {any} */ ({
+    __proto__: null,
+    start(/** @type {any} */ controller) { pipe.controller = controller; },
+    pull() { pipe.pull(); },
+    cancel(/** @type {any} */ reason) {
+      if (pipe.ended) return;
+      pipe.end();
+      input.error(reason);
+    },
+  }), /** @type {any} */ ({ __proto__: null, highWaterMark: 0 }));
+  const writable = new WritableStream(/** @type {any} */ ({
+    __proto__: null,
+    start(/** @type {any} */ controller) { input = controller; },
+    write: (/** @type {any} */ chunk) => pipe.write(chunk),
+    close: () => pipe.close(),
+    abort(/** @type {any} */ reason) { pipe.fail(reason); },
+  }));
+  return { __proto__: null, readable, writable };
+}
+
+export class CompressionStream {
+  #ends;
+  /** @param {any} format */
+  constructor(format) {
+    requireArguments(arguments.length, 1, 'CompressionStream');
+    this.#ends = makeEnds(true, toFormat(format, 'CompressionStream'));
+  }
+  get readable() { return this.#ends.readable; }
+  get writable() { return this.#ends.writable; }
+}
+finishInterface(CompressionStream);
+
+export class DecompressionStream {
+  #ends;
+  /** @param {any} format */
+  constructor(format) {
+    requireArguments(arguments.length, 1, 'DecompressionStream');
+    this.#ends = makeEnds(false, toFormat(format, 'DecompressionStream'));
+  }
+  get readable() { return this.#ends.readable; }
+  get writable() { return this.#ends.writable; }
+}
+finishInterface(DecompressionStream);
