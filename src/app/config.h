@@ -42,6 +42,7 @@ enum app_scheduling { APP_SCHEDULING_DEFAULT, APP_SCHEDULING_DURABLE_OBJECT };
 /* What a Durable Object class is: the union of migrations, `exports`, bindings and containers. */
 struct app_class {
     char *name;
+    char *storage;  /* the first name that it had: its objects are stored under it, so a rename keeps them */
     bool sql;       /* new_sqlite_classes, or exports' storage "sqlite", or mentioned in no migration */
     bool container; /* an entry of `containers` names it */
     enum app_scheduling scheduling;
