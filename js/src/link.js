@@ -75,10 +75,10 @@ export function dropCapability(capability) {
 /**
  * A new stream that this side sends. Write with streamWrite (0: go on; else wait for handlers.writable), then streamEnd or streamReset.
  * @param {StreamHandlers} handlers writable, reset (the other side wants no more)
+ * @param {number} [id] when the other side has named it already
  * @returns {number} its number, to be named in the call
  */
-export function openSending(handlers) {
-  const id = natives.streamNew();
+export function openSending(handlers, id = natives.streamNew()) {
   sending.set(id, handlers);
   natives.streamSend(id);
   return id;

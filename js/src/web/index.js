@@ -3,7 +3,7 @@
  * library needs of it. Nothing here runs guest code or uses the natives while it is being installed, so it is done once, in the
  * zygote; `start()` is called in the child.
  */
-import { ObjectDefineProperty, ObjectKeys, TypeError, describeError } from '../primordials.js';
+import { ObjectDefineProperty, ObjectKeys, StringPrototypeSlice, TypeError, describeError } from '../primordials.js';
 import { natives } from '../natives.js';
 import { AbortController, AbortSignal, abortSignal, addAbortAlgorithm, anySignal, isSignal, newSignal, removeAbortAlgorithm, setAbortTimer } from './abort.js';
 import { Blob, File, blobBytes, blobOf, fileOf, isBlob, isFile } from './blob.js';
@@ -20,6 +20,7 @@ import { FormData, isFormData } from './form_data.js';
 import { Headers, copyHeaders, fromWire, getHeader, isHeaders, putHeader, toWire } from './headers.js';
 import { formatLog, inspect } from './inspect.js';
 import { LinkBody, relay, sendStream } from './link_body.js';
+import { MessageChannel, MessagePort } from './message_port.js';
 import { Navigator, navigator } from './navigator.js';
 import { Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, eventClock, performance, startClock } from './performance.js';
 import { Request, abortRequest, isRequest, requestFromWire, requestHeader, requestSignal, requestToWire, setBaseURL } from './request.js';
@@ -27,7 +28,10 @@ import { Response, isResponse, respond, responseFromWire, responseHeader, respon
 import * as streams from './streams.js';
 import { cloneWithTransfer, registerCopier, registerInterface, registerTransferer, structuredClone } from './structured_clone.js';
 import { createTimers } from './timers.js';
+import './transferable_streams.js';
+import { URLPattern } from './url_pattern.js';
 import { URL, URLSearchParams, isURL, isURLSearchParams, parseURL } from './url.js';
+import { WebSocket, WebSocketPair, claimWebSocket, coupleLink, coupleTransport, handleWebSocketWith, isWebSocket, makePair, setConnect, setProtocol, webSocketOfLink } from './websocket.js';
 import { setTimer } from '../link.js';
 
 /**
@@ -54,18 +58,27 @@ export function installWeb(target, hooks) {
   setAbortTimer((run, ms) => setTimer(ms > 0x7fffffff ? 0x7fffffff : ms, run));
   const timers = createTimers(hooks, reportException);
   const console = createConsole();
+  const fetch = createFetch(hooks);
+  setConnect((url, protocols) => {
+    const headers = new Headers();
+    putHeader(headers, 'upgrade', 'websocket');
+    let names = '';
+    for (let i = 0; i < protocols.length; i++) names += i === 0 ? protocols[i] : `, ${protocols[i]}`;
+    if (names !== '') putHeader(headers, 'sec-websocket-protocol', names);
+    return fetch(url[0] === 'w' ? `http${StringPrototypeSlice(url, 2)}` : url, { __proto__: null, headers });
+  });
 
   const interfaces = /** @type {Record<string, any>} */ ({
     __proto__: null,
     AbortController, AbortSignal, Blob, ByteLengthQueuingStrategy: streams.ByteLengthQueuingStrategy, CloseEvent,
     CountQueuingStrategy: streams.CountQueuingStrategy, CustomEvent, DOMException, ErrorEvent, Event, EventTarget, File,
-    FixedLengthStream: streams.FixedLengthStream, FormData, Headers, IdentityTransformStream: streams.IdentityTransformStream, MessageEvent, Navigator,
+    FixedLengthStream: streams.FixedLengthStream, FormData, Headers, IdentityTransformStream: streams.IdentityTransformStream, MessageChannel, MessageEvent, MessagePort, Navigator,
     Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, ProgressEvent, PromiseRejectionEvent,
     ReadableByteStreamController: streams.ReadableByteStreamController, ReadableStream: streams.ReadableStream,
     ReadableStreamBYOBReader: streams.ReadableStreamBYOBReader, ReadableStreamBYOBRequest: streams.ReadableStreamBYOBRequest,
     ReadableStreamDefaultController: streams.ReadableStreamDefaultController, ReadableStreamDefaultReader: streams.ReadableStreamDefaultReader,
     Request, Response, TextDecoder, TextDecoderStream, TextEncoder, TextEncoderStream, TransformStream: streams.TransformStream,
-    TransformStreamDefaultController: streams.TransformStreamDefaultController, URL, URLSearchParams, WritableStream: streams.WritableStream,
+    TransformStreamDefaultController: streams.TransformStreamDefaultController, URL, URLPattern, URLSearchParams, WebSocket, WebSocketPair, WritableStream: streams.WritableStream,
     WritableStreamDefaultController: streams.WritableStreamDefaultController, WritableStreamDefaultWriter: streams.WritableStreamDefaultWriter,
   });
   const names = ObjectKeys(interfaces);
@@ -79,7 +92,7 @@ export function installWeb(target, hooks) {
   }
 
   const operations = /** @type {Record<string, any>} */ ({
-    __proto__: null, ...timers.functions, atob, btoa, structuredClone, fetch: createFetch(hooks),
+    __proto__: null, ...timers.functions, atob, btoa, structuredClone, fetch,
     reportError(/** @type {any} */ error) {
       if (arguments.length < 1) throw new TypeError('reportError: 1 argument required, but only 0 present');
       reportException(error);
@@ -120,6 +133,7 @@ export function installWeb(target, hooks) {
     isHeaders, headersFromWire: fromWire, headersToWire: toWire, getHeader, putHeader, copyHeaders,
     isBody, takeWire, setBody, moveBody, cloneBody, dropBody, unusable, hasBody,
     LinkBody, relay, sendStream, streams,
+    WebSocket, WebSocketPair, isWebSocket, makePair, claimWebSocket, coupleLink, coupleTransport, webSocketOfLink, handleWebSocketWith, setProtocol,
     // Others
     Event, EventTarget, MessageEvent, CloseEvent, ErrorEvent, fire, eventAttributes,
     AbortController, AbortSignal, newSignal, abortSignal, anySignal, isSignal, addAbortAlgorithm, removeAbortAlgorithm,

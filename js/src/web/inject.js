@@ -5,3 +5,4 @@
 export { TextDecoder, TextEncoder } from './encoding.js';
 export { AbortController } from './abort.js';
 export { DOMException } from './dom_exception.js';
+export { URL } from './url.js';

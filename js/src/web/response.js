@@ -8,6 +8,8 @@ import { Body, BYTES, LINK, TEXT, cloneBody, extractBody, mixBody, setBody, setC
 import { Headers, IMMUTABLE, MUTABLE, copyHeaders, fill, fromWire, getHeader, isHeaders, putHeader, toWire } from './headers.js';
 import { LinkBody } from './link_body.js';
 import { hrefOfParts, parseURL } from './url.js';
+import { claimWebSocket, coupleLink, isWebSocket } from './websocket.js';
+import { newStream } from '../link.js';
 import { isRequest, requestHeader } from './request.js';
 import { finishInterface, isObject, isUint8Array, requireArguments, toByteString, toDOMString, toDictionary, toUint16, toUSVString } from './webidl.js';
 
@@ -44,7 +46,7 @@ export class Response extends Body {
     const options = toDictionary(init, 'ResponseInit');
     const { status, statusText, headers, webSocket, cf, encodeBody } = options;
     if (webSocket !== undefined && webSocket !== null) {
-      if (!isObject(webSocket)) throw new TypeError('Response: webSocket is not a WebSocket');
+      if (!isWebSocket(webSocket)) throw new TypeError('Response: webSocket is not a WebSocket');
       this.#webSocket = webSocket;
     }
     if (status !== undefined) {
@@ -171,13 +173,20 @@ export class Response extends Body {
       redirected: response.#redirected, webSocket: response.#webSocket, encodeBody: response.#encodeBody,
       headers: typeof response.#headers === 'string' ? response.#headers : toWire(response.#headers),
     });
-    respond = (call, response, ws, done) => {
+    respond = (call, response, upgrade, done) => {
       if (response.#type === 'error') throw new TypeError('Response.error() cannot be sent');
       let headers = typeof response.#headers === 'string' ? response.#headers : toWire(response.#headers);
+      if (response.#webSocket !== null) {
+        if (!upgrade) throw new TypeError('The request did not ask for a WebSocket: a 101 response cannot be sent');
+        claimWebSocket(response.#webSocket);
+        const inSid = newStream();
+        const outSid = coupleLink(response.#webSocket, inSid, undefined, done);
+        natives.respond(call, 101, response.#statusText, headers, null, [inSid, outSid]);
+        return;
+      }
       const body = takeWire(response);
       if (body === null || typeof body === 'string' || isUint8Array(body)) {
-        if (ws === undefined) natives.respond(call, response.#status, response.#statusText, headers, body);
-        else natives.respond(call, response.#status, response.#statusText, headers, body, ws);
+        natives.respond(call, response.#status, response.#statusText, headers, body);
         done?.();
         return;
       }
@@ -206,8 +215,9 @@ var responseFromWire;
 /** @type {(response: any, key: string) => string|null} */ var responseHeader;
 /** The body is takeWire()'s. @type {(response: any) => any} */ var responseToWire;
 /**
- * Answers dispatch.fetch(). Throws (having answered nothing) when the response cannot be sent. `done` is called when nothing of it is
- * left to send. @type {(call: number, response: any, ws?: [number, number], done?: () => void) => void}
+ * Answers dispatch.fetch(). Throws (having answered nothing) when the response cannot be sent. `upgrade`: the request asked for a
+ * WebSocket. `done` is called when nothing of it is left to send, or its WebSocket is over.
+ * @type {(call: number, response: any, upgrade: boolean, done?: () => void) => void}
  */
 var respond;
 export { isResponse, responseFromWire, responseHeader, responseToWire, respond };

@@ -66,10 +66,10 @@ export function transferList(list) {
 }
 
 /**
- * @param {any} value @param {any} transfer an iterable, or undefined
+ * @param {any} value @param {any} transfer an iterable, or undefined @param {any} [except] what must not be in it
  * @returns {{value: any, transferred: any[]}} transferred: the new objects, in the order of the list
  */
-export function cloneWithTransfer(value, transfer) {
+export function cloneWithTransfer(value, transfer, except = undefined) {
   const list = transferList(transfer);
   const memory = new SafeMap();
   /** @type {(() => any)[]} */ const moves = [];
@@ -78,6 +78,7 @@ export function cloneWithTransfer(value, transfer) {
   for (let i = 0; i < list.length; i++) {
     const one = list[i];
     if (memory.has(one)) throw domError('DataCloneError', 'The transfer list names an object twice');
+    if (one === except) throw domError('DataCloneError', 'A port cannot be transferred through itself');
     /** @type {any} */ let by = null;
     if (isArrayBuffer(one)) {
       if (ArrayBufferPrototypeGetDetached !== undefined && ArrayBufferPrototypeGetDetached(one)) throw domError('DataCloneError', 'An ArrayBuffer of the transfer list is detached');
