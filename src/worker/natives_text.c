@@ -21,17 +21,17 @@ NATIVE(utf8_encode)
 
 NATIVE(utf8_encode_into)
 {
-    const uint8_t *to;
+    uint8_t *to;
     size_t room, len;
     char *text = value_dup_text(ctx, native_arg(0), &len, exception);
     if (!text)
         return NULL;
-    if (!value_bytes(ctx, native_arg(1), &to, &room, exception)) {
+    if (!value_bytes_writable(ctx, native_arg(1), &to, &room, exception)) {
         free(text);
         return NULL;
     }
     if (len <= room)
-        memcpy((uint8_t *)to, text, len);
+        memcpy(to, text, len);
     free(text);
     return JSValueMakeNumber(ctx, len <= room ? (double)len : -1);
 }
@@ -161,12 +161,12 @@ NATIVE(base64_decode)
 
 NATIVE(random_fill)
 {
-    const uint8_t *to;
+    uint8_t *to;
     size_t len;
-    if (!value_bytes(ctx, native_arg(0), &to, &len, exception))
+    if (!value_bytes_writable(ctx, native_arg(0), &to, &len, exception))
         return NULL;
     for (size_t done = 0; done < len;) {
-        ssize_t n = getrandom((uint8_t *)to + done, len - done, 0);
+        ssize_t n = getrandom(to + done, len - done, 0);
         if (n < 0)
             return value_throw_code(ctx, exception, "EIO", "the kernel gives no random numbers");
         done += (size_t)n;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define SMALL_TEXT 1024
+#define KEPT_COPIES 8
 
 static JSObjectRef error_constructor, type_error_constructor, range_error_constructor;
 
@@ -18,13 +19,6 @@ static JSObjectRef keep_global(JSContextRef ctx, const char *name)
     JSObjectRef found = value_get_object(ctx, JSContextGetGlobalObject(ctx), name);
     JSValueProtect(ctx, found);
     return found;
-}
-
-void value_init(JSContextRef ctx)
-{
-    error_constructor = keep_global(ctx, "Error");
-    type_error_constructor = keep_global(ctx, "TypeError");
-    range_error_constructor = keep_global(ctx, "RangeError");
 }
 
 static JSObjectRef make_error(JSContextRef ctx, JSObjectRef constructor, const char *message)
@@ -174,25 +168,120 @@ char *value_dup_text(JSContextRef ctx, JSValueRef v, size_t *ret_len, JSValueRef
     return text;
 }
 
-bool value_bytes(JSContextRef ctx, JSValueRef v, const uint8_t **ret, size_t *ret_len, JSValueRef *exception)
+/* Where the engine keeps a typed array's address and length. Its C API has a way to ask for the address, but
+ * that pins the buffer: it can never be transferred again, which code that was handed the array would see. So
+ * the address is read where the engine has it, after value_init() has made sure of the place; an engine that
+ * has it elsewhere gets copies made in JavaScript. */
+struct array_view {
+    void *cell[2];
+    uint8_t *bytes;
+    size_t len;
+};
+
+static bool layout_known;
+static JSObjectRef copy_function;
+
+/* Whether the view's fields tell what the API tells of this array, whose bytes are 1, 2, 3... */
+static bool layout_fits(JSContextRef ctx, const char *source, size_t len)
+{
+    JSValueRef exception = NULL;
+    JSStringRef string = JSStringCreateWithUTF8CString(source);
+    JSValueRef v = JSEvaluateScript(ctx, string, NULL, NULL, 1, &exception);
+    JSStringRelease(string);
+    if (exception || JSValueGetTypedArrayType(ctx, v, NULL) != kJSTypedArrayTypeUint8Array)
+        return false;
+    const struct array_view *view = (const struct array_view *)(const void *)v;
+    if (view->len != len || view->len != JSObjectGetTypedArrayByteLength(ctx, (JSObjectRef)v, NULL))
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (view->bytes[i] != (uint8_t)(i + 1))
+            return false;
+    JSObjectGetTypedArrayBytesPtr(ctx, (JSObjectRef)v, NULL); /* makes a buffer of an array that had none */
+    return view->len == len && view->bytes[0] == 1;
+}
+
+static void learn_layout(JSContextRef ctx)
+{
+    static const char copy[] = "(function (set, Uint8Array, lengthOf) { return function (from) {"
+                               "const to = new Uint8Array(lengthOf(from)); set(to, from); return to; } })"
+                               "(Function.prototype.call.bind(Uint8Array.prototype.set), Uint8Array,"
+                               " Function.prototype.call.bind(Object.getOwnPropertyDescriptor("
+                               "Object.getPrototypeOf(Uint8Array.prototype), 'length').get))";
+    JSStringRef string = JSStringCreateWithUTF8CString(copy);
+    copy_function = JSValueToObject(ctx, JSEvaluateScript(ctx, string, NULL, NULL, 1, NULL), NULL);
+    JSStringRelease(string);
+    JSValueProtect(ctx, copy_function);
+    layout_known =
+        layout_fits(ctx, "new Uint8Array([1, 2, 3])", 3) &&
+        layout_fits(ctx, "new Uint8Array(new Uint8Array([9, 9, 1, 2, 3, 4, 9]).buffer, 2, 4)", 4) &&
+        layout_fits(ctx, "Uint8Array.from({length: 5000}, (v, i) => i + 1)", 5000);
+}
+
+void value_init(JSContextRef ctx)
+{
+    error_constructor = keep_global(ctx, "Error");
+    type_error_constructor = keep_global(ctx, "TypeError");
+    range_error_constructor = keep_global(ctx, "RangeError");
+    learn_layout(ctx);
+}
+
+/* The slow way: a copy that nobody else sees, whose buffer may be pinned. A native takes at most KEPT_COPIES
+ * arrays. */
+static const uint8_t *bytes_of_copy(JSContextRef ctx, JSObjectRef array, JSValueRef *exception)
+{
+    static JSValueRef kept[KEPT_COPIES];
+    static unsigned next;
+    JSValueRef argument = array;
+    JSValueRef copy = JSObjectCallAsFunction(ctx, copy_function, NULL, 1, &argument, exception);
+    if (*exception)
+        return NULL;
+    if (kept[next])
+        JSValueUnprotect(ctx, kept[next]);
+    JSValueProtect(ctx, copy);
+    kept[next] = copy;
+    next = (next + 1) % KEPT_COPIES;
+    return JSObjectGetTypedArrayBytesPtr(ctx, (JSObjectRef)copy, exception);
+}
+
+/* The slow way of those that write: the array's buffer stays pinned. */
+static uint8_t *pinned_bytes(JSContextRef ctx, JSObjectRef array, JSValueRef *exception)
+{
+    uint8_t *bytes = JSObjectGetTypedArrayBytesPtr(ctx, array, exception);
+    return bytes ? bytes + JSObjectGetTypedArrayByteOffset(ctx, array, exception) : NULL;
+}
+
+static bool get_bytes(JSContextRef ctx, JSValueRef v, bool writable, const uint8_t **ret, size_t *ret_len,
+                      JSValueRef *exception)
 {
     static const uint8_t none[1];
     if (!v || JSValueGetTypedArrayType(ctx, v, exception) != kJSTypedArrayTypeUint8Array) {
         value_throw_type(ctx, exception, "a Uint8Array is expected");
         return false;
     }
-    JSObjectRef array = (JSObjectRef)v;
-    size_t len = JSObjectGetTypedArrayByteLength(ctx, array, exception);
-    const uint8_t *bytes = len ? JSObjectGetTypedArrayBytesPtr(ctx, array, exception) : none;
-    if (!bytes) {
-        if (!*exception)
-            value_throw_type(ctx, exception, "the buffer is detached");
+    size_t len = JSObjectGetTypedArrayByteLength(ctx, (JSObjectRef)v, exception);
+    const struct array_view *view = (const struct array_view *)(const void *)v;
+    const uint8_t *bytes = none;
+    if (len > 0 && layout_known && view->len == len)
+        bytes = view->bytes;
+    else if (len > 0) /* also some arrays over resizable buffers */
+        bytes = writable ? pinned_bytes(ctx, (JSObjectRef)v, exception)
+                         : bytes_of_copy(ctx, (JSObjectRef)v, exception);
+    if (!bytes)
         return false;
-    }
-    /* The pointer is that of the buffer's beginning. */
-    *ret = len ? bytes + JSObjectGetTypedArrayByteOffset(ctx, array, exception) : bytes;
+    *ret = bytes;
     *ret_len = len;
     return true;
+}
+
+bool value_bytes(JSContextRef ctx, JSValueRef v, const uint8_t **ret, size_t *ret_len, JSValueRef *exception)
+{
+    return get_bytes(ctx, v, false, ret, ret_len, exception);
+}
+
+bool value_bytes_writable(JSContextRef ctx, JSValueRef v, uint8_t **ret, size_t *ret_len,
+                          JSValueRef *exception)
+{
+    return get_bytes(ctx, v, true, (const uint8_t **)ret, ret_len, exception);
 }
 
 bool value_uint(JSContextRef ctx, JSValueRef v, uint64_t max, uint64_t *ret, JSValueRef *exception)
