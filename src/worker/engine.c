@@ -15,19 +15,52 @@
 
 struct worker worker;
 
+/* Of the engine's C++ interface; found by name, since no header that is installed declares them. */
+static struct {
+    void (*disable_scavenger)(void); /* WTF::fastDisableScavenger() */
+    void (*keep_options)(void);      /* WTF::Config::disableFreezingForTesting(): the options stay writable */
+    void (*freeze_options)(void);    /* WTF::Config::permanentlyFreeze() */
+    bool (*set_option)(const char *, bool verify); /* JSC::Options::setOption() */
+} internals;
+
+static int find_internals(struct error *err)
+{
+    static const struct {
+        const char *name;
+        void **to;
+    } wanted[] = {
+        {"_ZN3WTF20fastDisableScavengerEv", (void **)&internals.disable_scavenger},
+        {"_ZN3WTF6Config25disableFreezingForTestingEv", (void **)&internals.keep_options},
+        {"_ZN3WTF6Config17permanentlyFreezeEv", (void **)&internals.freeze_options},
+        {"_ZN3JSC7Options9setOptionEPKcb", (void **)&internals.set_option},
+    };
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (!(*wanted[i].to = dlsym(RTLD_DEFAULT, wanted[i].name)))
+            return error_set(err, ERROR_UNSUPPORTED,
+                             "this JavaScriptCore does not export %s: use libjavascriptcoregtk-4.1 2.50",
+                             wanted[i].name);
+    return 0;
+}
+
 int engine_prepare(struct error *err)
 {
-    /* Guests and hosts see the same place and time everywhere. */
-    if (setenv("TZ", "UTC", 1) < 0 || setenv("LANG", "C", 1) < 0 || setenv("LC_ALL", "C", 1) < 0)
-        return error_oom(err);
-    /* The allocator's cleaning thread would be the one other thread of a process that must fork. */
-    void (*no_scavenger)(void) =
-        (void (*)(void))(uintptr_t)dlsym(RTLD_DEFAULT, "_ZN3WTF20fastDisableScavengerEv");
-    if (!no_scavenger)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "this JavaScriptCore does not export WTF::fastDisableScavenger(): use "
-                         "libjavascriptcoregtk-4.1 2.50");
-    no_scavenger();
+    static const char *const environment[][2] = {
+        /* Guests see the same place everywhere. */
+        {"TZ", "UTC"},
+        {"LANG", "C"},
+        {"LC_ALL", "C"},
+        /* A process that forks must have one thread: code is compiled and memory collected on it, until
+         * engine_begin(). */
+        {"JSC_useConcurrentJIT", "0"},
+        {"JSC_numberOfGCMarkers", "1"},
+    };
+    for (size_t i = 0; i < sizeof environment / sizeof *environment; i++)
+        if (setenv(environment[i][0], environment[i][1], 1) < 0)
+            return error_oom(err);
+    if (find_internals(err) < 0)
+        return -1;
+    internals.disable_scavenger();
+    internals.keep_options();
     return 0;
 }
 
@@ -92,12 +125,19 @@ static int run_bundle(const char *bundle, struct error *err)
     return 0;
 }
 
-int engine_start(const char *bundle, struct error *err)
+static void remove_global(const char *name)
 {
-    worker.group = JSContextGroupCreate();
+    JSStringRef key = JSStringCreateWithUTF8CString(name);
+    JSObjectDeleteProperty(worker.ctx, JSContextGetGlobalObject(worker.ctx), key, NULL);
+    JSStringRelease(key);
+}
+
+static int start_context(const char *bundle, struct error *err)
+{
     worker.ctx = JSGlobalContextCreateInGroup(worker.group, NULL);
     if (!worker.ctx)
         return error_set(err, ERROR_INTERNAL, "cannot create a JavaScript context");
+    remove_global("Atomics"); /* nothing is shared that it could be used on */
     value_init(worker.ctx);
     worker.natives = make_natives(worker.ctx);
     if (run_bundle(bundle, err) < 0)
@@ -108,8 +148,25 @@ int engine_start(const char *bundle, struct error *err)
     return 0;
 }
 
+int engine_start(const char *bundle, struct error *err)
+{
+    worker.group = JSContextGroupCreate();
+    return start_context(bundle, err);
+}
+
+int engine_restart(const char *bundle, struct error *err)
+{
+    /* The old context stays until the process ends: it is the zygote's memory, and its natives may be
+     * referenced. */
+    for (int i = 0; i < DISPATCH_COUNT; i++)
+        worker.functions[i] = NULL;
+    return start_context(bundle, err);
+}
+
 int engine_begin(struct error *err)
 {
+    internals.set_option("useConcurrentJIT=1", true);
+    internals.freeze_options();
     worker.started_ns = clock_monotonic_ns();
     JSValueRef exception = NULL;
     if (!worker.functions[DISPATCH_START])

@@ -100,7 +100,7 @@ static void send_log(int level, const char *text)
     log_rate_send(level, text);
 }
 
-_Noreturn void loop_run(int link_fd)
+void loop_open(int link_fd)
 {
     struct link_config config = {.side = LINK_GUEST, .bootstrap = &calls_bootstrap};
     connection.fd = link_fd;
@@ -108,6 +108,10 @@ _Noreturn void loop_run(int link_fd)
     if (!worker.link)
         worker_exit(WORKER_EXIT_MEMORY, "no memory for the link");
     worker.log = send_log;
+}
+
+_Noreturn void loop_run(void)
+{
     uint64_t glib_at = 0;
     for (;;) {
         bool busy = run_frames();

@@ -5,7 +5,9 @@
 
 #include "base/error.h"
 
-/* Speaks the guest's side of the link on `link_fd` and never returns. */
-_Noreturn void loop_run(int link_fd);
+/* Makes the link over this socket; console lines go to it from now on. */
+void loop_open(int link_fd);
+/* Works until the link ends, which ends the process. */
+_Noreturn void loop_run(void);
 
 #endif

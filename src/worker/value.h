@@ -32,9 +32,11 @@ JSValueRef value_buffer_take(JSContextRef ctx, void *bytes, size_t len, JSValueR
 /* UTF-8 of a string (lone surrogates become U+FFFD), NUL-terminated; NULL when it was no string (TypeError)
  * or memory is short. */
 char *value_dup_text(JSContextRef ctx, JSValueRef v, size_t *ret_len, JSValueRef *exception);
-/* The bytes of a Uint8Array, to read until JavaScript runs again (they may be a copy); or to write, in place. */
+/* The bytes of a Uint8Array, to read until JavaScript runs again (they may be a copy); or to write, in place.
+ */
 bool value_bytes(JSContextRef ctx, JSValueRef v, const uint8_t **ret, size_t *ret_len, JSValueRef *exception);
-bool value_bytes_writable(JSContextRef ctx, JSValueRef v, uint8_t **ret, size_t *ret_len, JSValueRef *exception);
+bool value_bytes_writable(JSContextRef ctx, JSValueRef v, uint8_t **ret, size_t *ret_len,
+                          JSValueRef *exception);
 /* A whole number of [0, max]. */
 bool value_uint(JSContextRef ctx, JSValueRef v, uint64_t max, uint64_t *ret, JSValueRef *exception);
 

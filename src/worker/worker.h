@@ -56,6 +56,8 @@ int engine_prepare(struct error *err);
 /* Creates the context, evaluates the bundle (a script whose value is a function natives -> dispatch) and
  * calls it. */
 int engine_start(const char *bundle, struct error *err);
+/* Another bundle in a context of its own, instead of the one that was started. */
+int engine_restart(const char *bundle, struct error *err);
 /* In the worker itself (after the fork): dispatch.start(). */
 int engine_begin(struct error *err);
 /* One entry into the library. False: it threw or was stopped. */
