@@ -1,0 +1,106 @@
+/** The registry of node: modules, see README.md. */
+import { Error, ObjectDefineProperty, SafeMap, StringPrototypeSlice, StringPrototypeStartsWith, nullObject } from '../primordials.js';
+import { bindPromises } from './async_context.js';
+import { setHost } from './host.js';
+
+export { bindContext, getContext, setContext } from './async_context.js';
+
+// esbuild makes of each a function that evaluates the file when it is first called.
+/** @type {Record<string, () => any>} */
+const FILES = /** @type {any} */ ({
+  __proto__: null,
+  assert: () => require('./assert.js'),
+  'assert/strict': () => require('./assert_strict.js'),
+  async_hooks: () => require('./async_hooks.js'),
+  buffer: () => require('./buffer.js'),
+  console: () => require('./console.js'),
+  crypto: () => require('./crypto.js'),
+  diagnostics_channel: () => require('./diagnostics_channel.js'),
+  events: () => require('./events.js'),
+  path: () => require('./path.js'),
+  'path/posix': () => require('./path.js'),
+  process: () => require('./process.js'),
+  querystring: () => require('./querystring.js'),
+  stream: () => require('./stream.js'),
+  'stream/promises': () => require('./stream_promises.js'),
+  'stream/web': () => require('./stream_web.js'),
+  string_decoder: () => require('./string_decoder.js'),
+  timers: () => require('./timers.js'),
+  'timers/promises': () => require('./timers_promises.js'),
+  url: () => require('./url.js'),
+  util: () => require('./util.js'),
+  'util/types': () => require('./util_types.js'),
+});
+
+/** Names that Node.js has and a Worker has not. */
+const ABSENT = nullObject();
+for (const name of [
+  'child_process', 'cluster', 'constants', 'dgram', 'dns', 'dns/promises', 'domain', 'fs', 'fs/promises', 'http', 'http2', 'https', 'inspector',
+  'inspector/promises', 'module', 'net', 'os', 'path/win32', 'perf_hooks', 'punycode', 'readline', 'readline/promises', 'repl', 'sea', 'sqlite',
+  'stream/consumers', 'sys', 'test', 'tls', 'trace_events', 'tty', 'v8', 'vm', 'wasi', 'worker_threads', 'zlib',
+]) ABSENT[name] = true;
+
+/** @param {string[]} flags compatibility flags @returns {boolean} */
+export function wantsNode(flags) {
+  let wanted = false;
+  for (let i = 0; i < flags.length; i++) {
+    if (flags[i] === 'nodejs_compat' || flags[i] === 'nodejs_compat_v2') wanted = true;
+    if (flags[i] === 'no_nodejs_compat') return false;
+  }
+  return wanted;
+}
+
+/** @param {import('./host.js').NodeHost} host */
+export function createNode(host) {
+  setHost({ __proto__: null, ...host, module });
+  /** @type {Map<string, any>} */
+  const loaded = new SafeMap();
+
+  /**
+   * The exports of a module, evaluated when they are asked for the first time. @param {string} specifier with or without `node:`
+   * @returns {any} undefined: no module of Node.js has that name
+   */
+  function module(specifier) {
+    const prefixed = StringPrototypeStartsWith(specifier, 'node:');
+    const name = prefixed ? StringPrototypeSlice(specifier, 5) : specifier;
+    const known = loaded.get(name);
+    if (known !== undefined) return known;
+    const file = FILES[name];
+    if (file === undefined) {
+      if (ABSENT[name] || prefixed) throw new Error(`node:${name} is not available in a Worker`);
+      return undefined;
+    }
+    const exports = file();
+    loaded.set(name, exports);
+    return exports;
+  }
+
+  return {
+    module,
+    /** The globals of the flag. None is evaluated before it is used. @param {any} target the global object */
+    install(target) {
+      bindPromises(target);
+      lazy(target, 'Buffer', () => module('buffer').Buffer);
+      lazy(target, 'process', () => module('process').default);
+      lazy(target, 'setImmediate', () => module('timers').setImmediate);
+      lazy(target, 'clearImmediate', () => module('timers').clearImmediate);
+      ObjectDefineProperty(target, 'global', /** @type {any} */ ({ __proto__: null, value: target, writable: true, enumerable: false, configurable: true }));
+    },
+  };
+}
+
+/** A property that becomes its value when it is first read. @param {any} target @param {string} name @param {() => any} load */
+function lazy(target, name, load) {
+  /** @param {any} value */
+  const set = (value) => {
+    ObjectDefineProperty(target, name, /** @type {any} */ ({ __proto__: null, value, writable: true, enumerable: false, configurable: true }));
+  };
+  ObjectDefineProperty(target, name, /** @type {any} */ ({
+    __proto__: null, set, enumerable: false, configurable: true,
+    get() {
+      const value = load();
+      set(value);
+      return value;
+    },
+  }));
+}
