@@ -1,6 +1,6 @@
 /** node:url: the Web API's classes, and the older functions by the package `url`. */
 import base from 'url';
-import { host, nodeError } from './host.js';
+import { host, missing, nodeError } from './host.js';
 
 const legacy = /** @type {any} */ (base);
 export const { URL, URLSearchParams } = host.web;
@@ -14,7 +14,7 @@ export function format(urlObject, options) {
   if (!auth) copy.username = copy.password = '';
   if (!fragment) copy.hash = '';
   if (!search) copy.search = '';
-  return unicode ? copy.href.replace(copy.hostname, domainToUnicode(copy.hostname)) : copy.href;
+  return unicode ? domainToUnicode() : copy.href;
 }
 /** @param {any} given */
 export function fileURLToPath(given) {
@@ -44,8 +44,5 @@ export function domainToASCII(domain) {
     return '';
   }
 }
-/** @param {string} domain */
-export function domainToUnicode(domain) {
-  return domainToASCII(domain).split('.').map((label) => (label.startsWith('xn--') ? legacy.parse(`http://${label}`).hostname : label)).join('.');
-}
+export const domainToUnicode = missing('url.domainToUnicode');
 export default { URL, URLSearchParams, Url, parse, format, resolve, resolveObject, fileURLToPath, pathToFileURL, urlToHttpOptions, domainToASCII, domainToUnicode };

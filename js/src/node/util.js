@@ -1,5 +1,5 @@
 /** node:util; inspect and format by the package node-inspect-extracted. */
-import base from 'node-inspect-extracted';
+import base from './inspect_package.js';
 import { deepStrictEqual } from './assert.js';
 import { host, nodeError } from './host.js';
 import types from './util_types.js';
