@@ -1,8 +1,280 @@
-// Boot: what the bundle's function does (js/natives.d.ts).
+/** Boot and dispatch: from the natives to a Worker that answers (js/natives.d.ts, src/link/worker_protocol.h). */
+import {
+  Error, ObjectDefineProperty, SafeMap, SafeSet, Symbol, TypeError, describeError, newPromise, promiseResolve, promiseThen,
+} from './primordials.js';
+import { natives, setNatives } from './natives.js';
+import { installCrypto } from './crypto/crypto.js';
+import { channelSend, closeChannel, openChannel, routes } from './link.js';
+import { createModuleGraph } from './modules.js';
+import { decodePlain, encodePlain } from './rpc/cbor.js';
+import { RequestContext, killRequest, limits, setFailureListener, setReporter } from './rpc/context.js';
+import { Session } from './rpc/session.js';
+import { asyncDisposeSymbol, disposeSymbol, handleOf } from './rpc/stub.js';
+import { Target, errorPayload, newPayload } from './rpc/target.js';
+import { rules } from './rpc/values.js';
+import { setConsoleListener } from './web/console.js';
+import { installWeb } from './web/index.js';
+import { abortRequest, requestFromWire } from './web/request.js';
+import { respond } from './web/response.js';
+import { BootstrapTarget } from './workers/bootstrap.js';
+import { builtins } from './workers/builtins.js';
+import { worker } from './workers/ctx.js';
+import { handleFetch, makeLoopback, receiverOf } from './workers/entrypoint.js';
+import { makeEnv } from './workers/env.js';
+import { beginTrace, setTails, traceFailure, traceLog } from './workers/events.js';
+import { fetchOutbound, setOutbound } from './workers/outbound.js';
 
-/** @param {Natives} natives @returns {Partial<Dispatch>} */
-export default function boot(natives) {
-  return {
-    start() {},
-  };
+const NOTHING = encodePlain(null);
+/** What installWeb() asks back. @type {any} */
+const hooks = { __proto__: null, fetch: fetchOutbound };
+/** @type {any} */
+let web = null;
+/** HTTP requests that are being answered, by their call. @type {Map<number, {request: any, context: RequestContext}>} */
+const serving = new SafeMap();
+
+/** @param {any} natives_ @returns {any} the dispatch */
+export default function boot(natives_) {
+  setNatives(natives_);
+  put(Symbol, 'dispose', disposeSymbol);
+  put(Symbol, 'asyncDispose', asyncDisposeSymbol);
+  web = installWeb(globalThis, hooks);
+  installCrypto(globalThis);
+  setReporter((error, context) => {
+    if (context !== null) traceFailure(context, error);
+    web.reportException(error);
+  });
+  setFailureListener((error, context) => traceFailure(context, error));
+  setConsoleListener(traceLog);
+  return dispatch;
 }
+
+/** @param {any} on @param {string} name @param {symbol} value */
+function put(on, name, value) {
+  if (on[name] === undefined) ObjectDefineProperty(on, name, /** @type {any} */ ({ __proto__: null, value, writable: false, enumerable: false, configurable: false }));
+}
+
+// --- init
+
+/** @param {string} date @param {string} flag @param {string} off @param {string} since */
+function rule(date, flag, off, since) {
+  const { flags } = worker;
+  return flags.has(flag) || (!flags.has(off) && date >= since);
+}
+
+/** @param {number} call @param {any} given */
+function init(call, given) {
+  if (worker.role !== '') throw new Error('init was called twice.');
+  if (given.role !== 'host' && given.role !== 'dynamic') throw new Error(`The runtime does not know the role "${given.role}".`);
+  worker.role = given.role;
+  worker.name = given.name;
+  worker.compatibilityDate = given.compatibilityDate ?? '';
+  worker.flags = new SafeSet();
+  const flags = given.compatibilityFlags ?? [];
+  for (let i = 0; i < flags.length; i++) worker.flags.add(flags[i]);
+  rules.duplicateParameters = rule(worker.compatibilityDate, 'rpc_params_dup_stubs', 'rpc_params_transfer_stubs', '2026-01-20');
+  limits.cpuMs = given.limits?.cpuMs ?? 0;
+  limits.subRequests = given.limits?.subRequests ?? 0;
+  setOutbound(given.outbound ?? 'none', null);
+  worker.ready = newPromise((resolve) => {
+    const run = (/** @type {any} */ result) => {
+      evaluate(given, () => {
+        resolve();
+        worker.ready = null;
+        result?.settle(newPayload(null), new Target(), false);
+        natives.return(call, NOTHING);
+      }, (error) => {
+        worker.failed = error;
+        resolve();
+        worker.ready = null;
+        // Over the channel the parent gets the error itself; the daemon gets its text.
+        result?.fail(errorPayload(error));
+        natives.throw(call, 'exception', describeError(error));
+      });
+    };
+    if (given.channel === undefined) {
+      worker.env = makeEnv(given.bindings ?? [], objectNamespace);
+      run(null);
+      return;
+    }
+    // What the parent gives comes first on the channel; the main module may look at it.
+    openSession(given.channel, new BootstrapTarget((start, result) => {
+      worker.env = start.env;
+      if (given.outbound === 'channel') setOutbound('channel', /** @type {any} */ (handleOf(start.outbound))?.target ?? null);
+      const tails = [];
+      for (let i = 0; i < start.tails.length; i++) tails[i] = /** @type {any} */ (handleOf(start.tails[i])).target;
+      setTails(tails);
+      run(result);
+    }));
+  });
+}
+
+/** @param {{in: number, out: number}} channel @param {Target} main */
+function openSession(channel, main) {
+  const id = openChannel(channel.in, channel.out, (bytes) => session.receive(bytes), (reason) => session.closed(reason));
+  const session = new Session({ send: (bytes) => channelSend(id, bytes), close: (reason) => closeChannel(id, reason) }, main);
+  return session;
+}
+
+/** Runs the main module, as a request of its own. @param {any} given @param {() => void} done @param {(error: any) => void} failed */
+function evaluate(given, done, failed) {
+  const context = new RequestContext();
+  context.owed.add(failed);
+  const end = (/** @type {any} */ error) => {
+    if (!context.owed.delete(failed)) return;
+    context.enter();
+    if (error !== null) failed(error.reason);
+    else done();
+    context.drop();
+  };
+  try {
+    const modules = [];
+    const list = given.modules ?? [];
+    for (let i = 0; i < list.length; i++) modules[i] = list[i];
+    const graph = createModuleGraph(modules, natives, builtins);
+    promiseThen(graph.main(given.main), (namespace) => {
+      try {
+        worker.exports = namespace;
+        worker.loopback = makeLoopback(namespace, (name) => objectExport(name));
+        end(null);
+      } catch (error) {
+        end({ reason: error });
+      }
+    }, (error) => end({ reason: error }));
+  } catch (error) {
+    end({ reason: error });
+  }
+}
+
+/** @param {string} className @returns {any} what stands for a namespace */
+function objectNamespace(className) {
+  const missing = () => { throw new Error(`Durable Objects are not supported yet: the namespace of "${className}" does nothing.`); };
+  return { __proto__: null, get: missing, getByName: missing, idFromName: missing, idFromString: missing, newUniqueId: missing, jurisdiction: missing };
+}
+
+/** @param {string} name @returns {any} */
+function objectExport(name) {
+  void name;
+  return undefined;
+}
+
+// --- events
+
+/** @param {number} call @param {any} error */
+function throwTo(call, error) {
+  natives.throw(call, 'exception', describeError(error));
+}
+
+/** @param {number} call @param {any} given */
+function scheduled(call, given) {
+  const context = new RequestContext();
+  beginTrace(context, 'default', 'scheduled', []);
+  const fail = (/** @type {any} */ error) => {
+    if (!context.owed.delete(fail)) return;
+    context.enter();
+    context.failure(error);
+    throwTo(call, error);
+    context.drop();
+  };
+  context.owed.add(fail);
+  try {
+    const { object, extra } = receiverOf('default', {}, context);
+    const handler = object.scheduled;
+    if (typeof handler !== 'function') throw new TypeError('Handler does not export a scheduled() function.');
+    const controller = { scheduledTime: given.scheduledTime, cron: given.cron, type: 'scheduled', noRetry() {} };
+    const returned = extra === null ? handler.call(object, controller) : handler.call(object, controller, extra.env, extra.ctx);
+    promiseThen(promiseResolve(returned), () => {
+      if (!context.owed.delete(fail)) return;
+      natives.return(call, NOTHING);
+      context.drop();
+    }, fail);
+  } catch (error) {
+    fail(error);
+  }
+}
+
+/** An HTTP request from outside. @param {number} call @param {string} method @param {string} url @param {string} headers @param {any} body */
+function serve(call, method, url, headers, body) {
+  const context = new RequestContext();
+  const request = requestFromWire(method, url, headers, body, {});
+  beginTrace(context, 'default', 'fetch', []);
+  serving.set(call, { request, context });
+  const end = () => {
+    context.owed.delete(failed);
+    context.drop();
+  };
+  let over = false;
+  const failed = (/** @type {any} */ error) => {
+    if (over) return;
+    over = true;
+    serving.delete(call);
+    context.enter();
+    context.failure(error);
+    throwTo(call, error);
+    end();
+  };
+  const done = (/** @type {any} */ response) => {
+    if (over) return;
+    context.enter();
+    try {
+      respond(call, response, undefined, () => {
+        serving.delete(call);
+        end();
+      });
+      over = true;
+    } catch (error) {
+      failed(error);
+    }
+  };
+  context.owed.add(failed);
+  try {
+    handleFetch(receiverOf('default', {}, context), request, done, failed);
+  } catch (error) {
+    failed(error);
+  }
+}
+
+/** @type {any} */
+const dispatch = {
+  __proto__: null,
+  ...routes,
+  start() {
+    web.start();
+  },
+  /** @param {number} call @param {string} method @param {ArrayBuffer} args */
+  call(call, method, args) {
+    try {
+      const given = decodePlain(args);
+      switch (method) {
+        case 'init': init(call, given); return;
+        case 'scheduled': scheduled(call, given); return;
+        case 'channel':
+          openSession(given, new BootstrapTarget(null));
+          natives.return(call, NOTHING);
+          return;
+        default: throw new Error(`The worker has no method "${method}".`);
+      }
+    } catch (error) {
+      throwTo(call, error);
+    }
+  },
+  /** @param {number} call @param {string} method @param {string} url @param {string} headers @param {any} body @param {boolean} ws @param {string} peer */
+  fetch(call, method, url, headers, body, ws, peer) {
+    void ws;
+    void peer;
+    if (worker.ready === null) serve(call, method, url, headers, body);
+    else promiseThen(worker.ready, () => serve(call, method, url, headers, body));
+  },
+  /** @param {number} call */
+  cancelled(call) {
+    const one = serving.get(call);
+    if (one === undefined) return;
+    serving.delete(call);
+    one.context.enter();
+    abortRequest(one.request);
+  },
+  /** @param {any} promise @param {any} reason */
+  unhandledRejection(promise, reason) {
+    web.unhandledRejection(promise, reason);
+  },
+  requestKilled: killRequest,
+};

@@ -54,6 +54,11 @@ export class RequestContext {
     });
   }
 
+  /** What its event ended with, for the log and the trace. @param {any} error */
+  failure(error) {
+    onFailure(error, this);
+  }
+
   /** Counts an outgoing request. Throws when there were too many. */
   subRequest() {
     if (this.subRequestsLeft-- <= 0) {
@@ -112,6 +117,14 @@ export function outsideRequests(run) {
   } finally {
     natives.requestEnter(id);
   }
+}
+
+/** @type {(error: any, context: RequestContext) => void} */
+let onFailure = () => {};
+
+/** @param {(error: any, context: RequestContext) => void} to */
+export function setFailureListener(to) {
+  onFailure = to;
 }
 
 /** @type {(error: any, context: RequestContext|null) => void} */

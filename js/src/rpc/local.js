@@ -5,6 +5,7 @@
 import {
   Object, ObjectGetPrototypeOf, ObjectHasOwn, ReflectApply, SafeSet, TypeError, promiseResolve, promiseThen,
 } from '../primordials.js';
+import { natives } from '../natives.js';
 import { currentContext, reportUncaught } from './context.js';
 import { CALL, GET, Result, Target, errorPayload, later, releasePayload } from './target.js';
 import { decodeArguments, encodeResult, isRpcTarget } from './values.js';
@@ -95,6 +96,7 @@ export function invoke(receiver, path, op, payload, result, context) {
   const fail = (/** @type {any} */ error) => {
     if (settled) return;
     context?.enter();
+    if (receiver.entrypoint) context?.failure(error);
     result.fail(errorPayload(error));
     finish();
   };
@@ -162,8 +164,8 @@ function settleWith(value, result, context, fail) {
     return;
   }
   const { payload, pipeline, hasDisposer } = encoded;
-  if (hasDisposer && context !== null) {
-    // What the disposer needs stays until the caller has disposed of the result.
+  if (context !== null) {
+    // Calls may be made on the result until the caller has said that none will.
     context.hold();
     result.onFinish = () => context.drop();
   }
@@ -193,16 +195,20 @@ export class LocalTarget extends Target {
     const result = new Result();
     // Between the call and its delivery, the caller may let go of its stub.
     this.retain();
+    const { context } = this;
+    context?.hold();
     later(() => {
-      const { context } = this;
       if (context !== null && context.ended) {
         releasePayload(payload);
         result.fail(errorPayload(context.killed ?? new TypeError('The execution context which hosts this callback is no longer running.')));
       } else {
+        const before = natives.requestCurrent();
         context?.enter();
         invoke(this.receiver, path, op, payload, result, context);
+        natives.requestEnter(before);
       }
       this.release();
+      context?.drop();
     });
     return result;
   }

@@ -20,7 +20,7 @@
 import { Error, SafeMap, SafeSet, TypeError } from '../primordials.js';
 import { clearTimer, setTimer } from '../link.js';
 import { ARRAY, BYTES, Reader, UINT, Writer, malformed, rawList, viewOf } from './cbor.js';
-import { CONNECT, LAST_KIND, Result, Target, errorPayload, newPayload, releasePayload } from './target.js';
+import { CONNECT, LAST_KIND, Result, Target, errorPayload, newCapability, newPayload, releasePayload } from './target.js';
 
 const M_CALL = 0, M_RETURN = 1, M_THROW = 2, M_FINISH = 3, M_RELEASE = 4, M_ABORT = 5, M_GONE = 6;
 const HERE = 0, THERE = 1;
@@ -403,7 +403,7 @@ export class Session {
           if (entry === undefined || number === 0) return malformed('it passes what it does not hold');
           target = entry.target.retain();
         }
-        capabilities[i] = { __proto__: null, kind, target };
+        capabilities[i] = newCapability(kind, target);
       }
       if (r.at < r.end && r.bytes[r.at] === NULL) {
         r.at++;

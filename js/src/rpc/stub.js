@@ -3,19 +3,19 @@
  * is a Handle; a private field on the Proxy says which. Property access makes paths and asks nobody; calling, or awaiting, makes a call.
  */
 import {
-  Error, Object, ObjectGetPrototypeOf, ObjectSetPrototypeOf, Proxy, ReflectDeleteProperty, ReflectGet, Symbol, TypeError, define, nullObject,
-  promiseReject, promiseResolve, promiseThen, promiseWithResolvers, PromisePrototypeCatch, PromisePrototypeFinally, PromisePrototypeThen,
-  defineGetter, SymbolToStringTag,
+  Error, Object, ObjectSetPrototypeOf, Proxy, ReflectDeleteProperty, ReflectGet, Symbol, TypeError, define, nullObject,
+  promiseReject, promiseResolve, promiseThen, promiseWithResolvers, PromisePrototypeFinally, PromisePrototypeThen,
+  SymbolFor, SymbolToStringTag,
 } from '../primordials.js';
-import { className, dataCloneError, decode, markUncloneable } from './codec.js';
+import { markUncloneable } from './codec.js';
 import { currentContext } from './context.js';
 import { rawList } from './cbor.js';
-import { CALL, FETCH, GET, SERVICE, STUB, failedResult } from './target.js';
+import { CALL, GET, SERVICE, STUB, failedResult } from './target.js';
 import { decodeFailure, decodeResult, encodeArguments, localStubTarget } from './values.js';
 
 /** Symbol.dispose, which the engine may lack; main.js gives it to the guest then. @type {symbol} */
-export const disposeSymbol = /** @type {any} */ (Symbol).dispose ?? Symbol('Symbol.dispose');
-export const asyncDisposeSymbol = /** @type {any} */ (Symbol).asyncDispose ?? Symbol('Symbol.asyncDispose');
+export const disposeSymbol = /** @type {any} */ (Symbol).dispose ?? SymbolFor('Symbol.dispose');
+export const asyncDisposeSymbol = /** @type {any} */ (Symbol).asyncDispose ?? SymbolFor('Symbol.asyncDispose');
 
 const MAX_PROPERTY_DEPTH = 64;
 

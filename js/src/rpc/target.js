@@ -22,6 +22,17 @@ export const LAST_KIND = SIGNAL;
 /** @param {Uint8Array|null} bytes @param {Capability[]} [capabilities] @returns {Payload} */
 export const newPayload = (bytes, capabilities = rawList()) => /** @type {any} */ ({ __proto__: null, bytes, capabilities });
 
+/** While it is under way it keeps the context of its target. @param {number} kind @param {Target} target owned @returns {Capability} */
+export function newCapability(kind, target) {
+  target.context?.hold();
+  return /** @type {any} */ ({ __proto__: null, kind, target });
+}
+
+/** @param {Capability} capability its reference goes to somebody else, who holds the context already where that is needed */
+export function endCapability(capability) {
+  capability.target.context?.drop();
+}
+
 /** @param {Payload|null} payload */
 export function releasePayload(payload) {
   if (payload === null) return;
@@ -29,7 +40,10 @@ export function releasePayload(payload) {
   for (let i = 0; i < list.length; i++) {
     const capability = list[i];
     list[i] = /** @type {any} */ (null);
-    if (capability !== null) capability.target.release();
+    if (capability === null) continue;
+    const { context } = capability.target;
+    capability.target.release();
+    context?.drop();
   }
 }
 

@@ -1,7 +1,6 @@
 /** Between values and payloads: which values travel as capabilities, who owns stubs in arguments and results, and who disposes of them. */
 import {
-  Error, Object, ObjectGetPrototypeOf, ReflectApply, ReflectDeleteProperty, RangeError, TypeError, define, nullObject, ArrayIsArray,
-  TypedArrayPrototypeGetLength,
+  ArrayIsArray, Error, Object, ObjectGetPrototypeOf, ReflectApply, ReflectDeleteProperty, define, nullObject,
 } from '../primordials.js';
 import { natives } from '../natives.js';
 import { malformed, rawList } from './cbor.js';
@@ -9,7 +8,7 @@ import { Decoder, Encoder, className, dataCloneError } from './codec.js';
 import { currentContext } from './context.js';
 import { LocalTarget } from './local.js';
 import { RpcTarget, StubHandle, disposeSymbol, handleOf } from './stub.js';
-import { SERVICE, STUB, newPayload, releasePayload } from './target.js';
+import { SERVICE, STUB, endCapability, newCapability, newPayload, releasePayload } from './target.js';
 
 const ObjectPrototype = Object.prototype;
 const MAX_MESSAGE = 32 << 20;
@@ -57,7 +56,7 @@ class CapabilityList {
 
   /** @param {number} kind @param {import('./target.js').Target} target owned @returns {number} */
   add(kind, target) {
-    this.list[this.list.length] = /** @type {any} */ ({ __proto__: null, kind, target });
+    this.list[this.list.length] = newCapability(kind, target);
     return this.list.length - 1;
   }
 
@@ -179,7 +178,9 @@ const nullPrototypeFree = () => nullObject();
 
 /** Stubs that came together and can be disposed of together. */
 class Group {
-  constructor() {
+  /** @param {boolean} [persistent] they belong to no request and stay */
+  constructor(persistent = false) {
+    this.persistent = persistent;
     /** @type {StubHandle[]} */
     this.handles = rawList();
     /** @type {import('./target.js').Result|null} finished with them */
@@ -199,7 +200,6 @@ class Group {
   }
 }
 
-/** @type {Map<number, (target: import('./target.js').Target) => any>} */
 /** Capabilities other than stubs, by kind; streams.js fills it. @type {((target: import('./target.js').Target) => any)[]} */
 export const capabilityReaders = rawList();
 
@@ -215,15 +215,18 @@ function decodeWith(payload, group) {
         if (capability === null || (kind !== undefined && capability.kind !== kind)) return malformed('a capability that is not there');
         capabilities[index] = /** @type {any} */ (null);
         if (capability.kind === STUB || capability.kind === SERVICE) {
-          const handle = new StubHandle(capability.target, capability.kind);
+          const handle = new StubHandle(capability.target, capability.kind, group.persistent ? PERSISTENT : undefined);
           group.handles[group.handles.length] = handle;
+          endCapability(capability);
           return handle.proxy;
         }
         if (kind === undefined) {
-          capability.target.release();
+          capabilities[index] = capability;
           return malformed('a capability in the wrong place');
         }
-        return capabilityReaders[kind](capability.target);
+        const value = capabilityReaders[kind](capability.target);
+        endCapability(capability);
+        return value;
       },
     }));
     const value = decoder.value();
@@ -250,8 +253,9 @@ export function decodeArguments(payload) {
 
 /** A value whose stubs stay: props, env. @param {import('./target.js').Payload} payload passed on @returns {any} */
 export function decodeValue(payload) {
-  return decodeWith(payload, new Group());
+  return decodeWith(payload, new Group(true));
 }
+const PERSISTENT = /** @type {any} */ ({ __proto__: null, persistent: true });
 
 /** The value of a settled result, with a disposer on it. @param {import('./target.js').Result} result owned; finished now or when the value is disposed of @returns {any} */
 export function decodeResult(result) {

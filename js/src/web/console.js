@@ -6,11 +6,19 @@ import { isObject } from './webidl.js';
 
 const ERROR = 0, WARN = 1, INFO = 2, DEBUG = 3;
 
+/** Told of each line before it is made text: the trace of a request (js/src/workers/events.js). @type {(level: number, values: ArrayLike<any>) => void} */
+let listener = () => {};
+/** @param {typeof listener} to */
+export function setConsoleListener(to) {
+  listener = to;
+}
+
 export function createConsole() {
   let indent = '';
   const counts = new SafeMap(), timers = new SafeMap();
   /** @param {number} level @param {ArrayLike<any>} args */
   const write = (level, args) => {
+    listener(level, args);
     const text = formatLog(args);
     natives.log(level, indent === '' ? text : indent + StringPrototypeReplaceAll(text, '\n', `\n${indent}`));
   };

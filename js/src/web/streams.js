@@ -87,16 +87,16 @@ function byteSource(pull, cancel) {
 
 /**
  * A byte stream over a source of ours. @param {{read: () => Promise<Uint8Array|null>, cancel: (reason: any) => void}} source
- * @returns {any}
+ * @param {boolean} [remember] originOf() tells it: it is a LinkBody @returns {any}
  */
-export function sourceStream(source) {
+export function sourceStream(source, remember = true) {
   const stream = byteSource(async (controller) => {
     /** @type {Uint8Array|null} */ let chunk;
     do chunk = await source.read(); while (chunk !== null && chunk.length === 0);
     if (chunk === null) finish(controller);
     else controllerEnqueue(controller, chunk);
   }, (reason) => source.cancel(reason));
-  origins.set(stream, source);
+  if (remember) origins.set(stream, source);
   return stream;
 }
 

@@ -1,0 +1,199 @@
+/** Entrypoints: what `export default` and named exports are, how an event reaches them, and stubs of one's own entrypoints. */
+import {
+  ObjectGetPrototypeOf, ObjectKeys, ReflectApply, ReflectConstruct, TypeError, nullObject, promiseResolve, promiseThen,
+} from '../primordials.js';
+import { natives } from '../natives.js';
+import { abortRequest, isRequest } from '../web/request.js';
+import { isResponse } from '../web/response.js';
+import { RequestContext } from '../rpc/context.js';
+import { invoke } from '../rpc/local.js';
+import { StubHandle } from '../rpc/stub.js';
+import { FETCH, Result, SERVICE, Target, errorPayload, later, releasePayload } from '../rpc/target.js';
+import { decodeArguments, decodeValue, encodeResult, encodeValue } from '../rpc/values.js';
+import { makeExecutionContext, worker } from './ctx.js';
+import { beginTrace } from './events.js';
+
+export class WorkerEntrypoint {
+  /** @param {any} ctx @param {any} env */
+  constructor(ctx, env) {
+    this.ctx = ctx;
+    this.env = env;
+  }
+}
+
+export class DurableObject {
+  /** @param {any} ctx @param {any} env */
+  constructor(ctx, env) {
+    this.ctx = ctx;
+    this.env = env;
+  }
+}
+
+/** @param {any} value @param {any} base @returns {boolean} a class that extends `base` */
+export function extendsClass(value, base) {
+  if (typeof value !== 'function') return false;
+  for (let at = value.prototype, steps = 0; at !== null && at !== undefined && steps < 256; steps++) {
+    if (at === base.prototype) return true;
+    at = ObjectGetPrototypeOf(at);
+  }
+  return false;
+}
+
+/**
+ * The object that an event is for, made anew for each.
+ * @param {string} name @param {any} props @param {RequestContext} context @returns {import('../rpc/local.js').Receiver}
+ */
+export function receiverOf(name, props, context) {
+  if (worker.failed !== null) throw worker.failed;
+  const found = name in worker.exports ? worker.exports[name] : undefined;
+  const ctx = makeExecutionContext(context, props);
+  if (extendsClass(found, WorkerEntrypoint)) {
+    return { object: ReflectConstruct(found, [ctx, worker.env]), own: false, entrypoint: true, extra: null };
+  }
+  if (typeof found === 'function') {
+    throw new TypeError(`The export "${name}" of the Worker is no entrypoint: its class does not extend WorkerEntrypoint.`);
+  }
+  if (typeof found !== 'object' || found === null) {
+    throw new TypeError(`The Worker has no entrypoint "${name}"${name === 'default' ? ': its main module exports no default' : ''}.`);
+  }
+  return { object: found, own: true, entrypoint: true, extra: { env: worker.env, ctx } };
+}
+
+/**
+ * Has a request answered. Exactly one of the functions is called.
+ * @param {import('../rpc/local.js').Receiver} receiver @param {any} request @param {(response: any) => void} done @param {(error: any) => void} failed
+ */
+export function handleFetch(receiver, request, done, failed) {
+  const { object, extra } = receiver;
+  try {
+    const handler = object.fetch;
+    if (typeof handler !== 'function') throw new TypeError('Handler does not export a fetch() function.');
+    const returned = ReflectApply(handler, object, extra === null ? [request] : [request, extra.env, extra.ctx]);
+    if (isResponse(returned)) {
+      done(returned);
+      return;
+    }
+    promiseThen(promiseResolve(returned), (response) => {
+      if (isResponse(response)) done(response);
+      else failed(new TypeError("Incorrect type for Promise: the Promise did not resolve to 'Response'."));
+    }, failed);
+  } catch (error) {
+    failed(error);
+  }
+}
+
+/** One entrypoint of this worker with its props. Every call is an event of its own. */
+export class EntrypointTarget extends Target {
+  /** @param {string} name @param {any} props @param {{cpuMs?: number, subRequests?: number}|null} [limits] */
+  constructor(name, props, limits = null) {
+    super();
+    this.name = name;
+    this.props = props;
+    this.limits = limits;
+  }
+
+  /** @param {string[]} path @param {number} op @param {import('../rpc/target.js').Payload|null} payload */
+  call(path, op, payload) {
+    const result = new Result();
+    const start = () => {
+      const before = natives.requestCurrent();
+      const context = new RequestContext(this.limits);
+      beginTrace(context, this.name, op === FETCH ? 'fetch' : 'rpc', path);
+      try {
+        if (op === FETCH) this.fetch(payload, result, context);
+        else invoke(receiverOf(this.name, this.props, context), path, op, payload, result, context);
+      } catch (error) {
+        releasePayload(payload);
+        context.failure(error);
+        result.fail(errorPayload(error));
+      }
+      context.drop();
+      natives.requestEnter(before);
+    };
+    if (worker.ready === null) later(start);
+    else promiseThen(worker.ready, start, start);
+    return result;
+  }
+
+  /** @param {import('../rpc/target.js').Payload|null} payload @param {Result} result @param {RequestContext} context */
+  fetch(payload, result, context) {
+    if (payload === null) throw new TypeError('A request was expected.');
+    const { values, dispose } = decodeArguments(payload);
+    const request = values[0];
+    if (values.length !== 1 || !isRequest(request)) {
+      dispose();
+      throw new TypeError('A request was expected.');
+    }
+    context.hold();
+    let over = false;
+    const end = () => {
+      over = true;
+      context.owed.delete(failed);
+      context.drop();
+    };
+    const failed = (/** @type {any} */ error) => {
+      if (over) return;
+      context.enter();
+      context.failure(error);
+      result.fail(errorPayload(error));
+      end();
+    };
+    const done = (/** @type {any} */ response) => {
+      if (over) return;
+      context.enter();
+      try {
+        const encoded = encodeResult(response, context);
+        result.settle(encoded.payload, encoded.pipeline, false);
+        end();
+      } catch (error) {
+        failed(error);
+      }
+    };
+    // Who finishes a call that is not answered yet wants no answer: the client is gone.
+    result.eager = true;
+    result.onFinish = () => {
+      if (over) return;
+      context.enter();
+      abortRequest(request);
+    };
+    context.owed.add(failed);
+    handleFetch(receiverOf(this.name, this.props, context), request, done, failed);
+  }
+}
+
+// --- ctx.exports
+
+/** @param {any[]} list the arguments of `ctx.exports.Name(options)` @param {string} name */
+function specialize(list, name) {
+  const options = list[0];
+  if (options !== undefined && (typeof options !== 'object' || options === null)) throw new TypeError('ctx.exports: options with "props" are expected.');
+  const props = options === undefined || options.props === undefined ? {} : decodeValue(encodeValue(options.props));
+  return new StubHandle(new EntrypointTarget(name, props), SERVICE).proxy;
+}
+
+/** A stub of an entrypoint of this worker that can be called with `{props}`. @param {string} name @returns {any} */
+export function loopbackStub(name) {
+  return new StubHandle(new EntrypointTarget(name, {}), SERVICE, {
+    persistent: true, apply: (list) => specialize(list, name),
+  }).proxy;
+}
+
+/**
+ * `ctx.exports` for a main module that has run. @param {any} namespace @param {(name: string, value: any) => any} objectNamespace what stands for an
+ * export that is a Durable Object class; undefined: nothing does
+ */
+export function makeLoopback(namespace, objectNamespace) {
+  const all = nullObject();
+  const names = ObjectKeys(namespace);
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
+    const value = namespace[name];
+    if (extendsClass(value, WorkerEntrypoint) || (typeof value === 'object' && value !== null)) all[name] = loopbackStub(name);
+    else if (typeof value === 'function') {
+      const given = objectNamespace(name, value);
+      if (given !== undefined) all[name] = given;
+    }
+  }
+  return all;
+}
+

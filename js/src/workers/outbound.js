@@ -1,0 +1,94 @@
+/** Where the global fetch() goes: to the daemon, to the parent's stub, or nowhere (src/link/worker_protocol.h, `outbound`). */
+import { Error, TypeError, TypedArrayPrototypeGetLength, Uint8Array, newPromise, nullObject, promiseReject } from '../primordials.js';
+import { natives } from '../natives.js';
+import { cancelCall, openSending, startCall, streamEnd, streamWrite } from '../link.js';
+import { addAbortAlgorithm, removeAbortAlgorithm } from '../web/abort.js';
+import { takeWire } from '../web/body.js';
+import { requestHeader, requestSignal, requestToWire } from '../web/request.js';
+import { responseFromWire } from '../web/response.js';
+import { currentContext } from '../rpc/context.js';
+import { serviceFetch } from '../rpc/http.js';
+
+/** Larger bodies go as streams. */
+const INLINE_MAX = 512 << 10;
+const REFUSED = "This worker is not permitted to access the internet via global functions like fetch(). It must use capabilities (such as bindings in 'env') to talk to the outside world.";
+
+const outbound = /** @type {{mode: "daemon"|"channel"|"none", target: import('../rpc/target.js').Target|null}} */ ({ __proto__: null, mode: 'none', target: null });
+
+/** @param {"daemon"|"channel"|"none"} mode @param {import('../rpc/target.js').Target|null} target owned */
+export function setOutbound(mode, target) {
+  outbound.mode = mode;
+  outbound.target = target;
+}
+
+export const outboundMode = () => outbound.mode;
+
+/** hooks.fetch of installWeb(). @param {any} request @returns {Promise<any>} */
+export function fetchOutbound(request) {
+  if (outbound.mode === 'none') return promiseReject(new Error(REFUSED));
+  if (outbound.mode === 'channel') {
+    if (outbound.target === null) return promiseReject(new Error(REFUSED));
+    return serviceFetch(outbound.target, request, undefined);
+  }
+  try {
+    currentContext()?.subRequest();
+    return linkFetch(0, 'fetch', request);
+  } catch (error) {
+    return promiseReject(error);
+  }
+}
+
+/**
+ * Sends a request to an object of the daemon that answers with a response. @param {number} capability @param {string} method @param {any} request
+ * @returns {Promise<any>}
+ */
+export function linkFetch(capability, method, request) {
+  const args = nullObject();
+  const wire = requestToWire(request);
+  args.method = wire.method;
+  args.url = wire.url;
+  args.headers = wire.headers;
+  args.redirect = wire.redirect;
+  const upgrade = requestHeader(request, 'upgrade');
+  if (upgrade !== null && upgrade !== undefined) args.ws = true;
+  const body = bodyArgument(takeWire(request));
+  if (body !== null) args.body = body;
+  const signal = requestSignal(request);
+  return newPromise((resolve, reject) => {
+    const abort = () => cancelCall(id);
+    const end = () => { if (signal !== null) removeAbortAlgorithm(signal, abort); };
+    const id = startCall(capability, method, args, (answer) => {
+      end();
+      try {
+        resolve(responseOf(answer, wire.url));
+      } catch (error) {
+        reject(error);
+      }
+    }, (error) => {
+      end();
+      reject(error);
+    });
+    if (signal !== null) addAbortAlgorithm(signal, abort);
+  });
+}
+
+/** @param {any} body takeWire()'s @returns {Uint8Array|number|null} */
+function bodyArgument(body) {
+  if (body === null) return null;
+  if (typeof body === 'string') body = new Uint8Array(natives.utf8Encode(body));
+  if (!(body instanceof Uint8Array)) return body.stream().id;
+  if (TypedArrayPrototypeGetLength(body) <= INLINE_MAX) return body;
+  const id = openSending(nullObject());
+  streamWrite(id, body);
+  streamEnd(id);
+  return id;
+}
+
+/** @param {any} answer of the daemon @param {string} url @returns {any} */
+export function responseOf(answer, url) {
+  if (answer === null || typeof answer !== 'object' || typeof answer.status !== 'number') throw new TypeError('The answer is no response.');
+  if (answer.ws !== undefined) throw new Error('An outgoing WebSocket is not supported yet.');
+  const { body } = answer;
+  return responseFromWire(answer.status, answer.statusText, answer.headers ?? '', body === undefined ? null : body, answer.url ?? url,
+    /** @type {any} */ ({ __proto__: null, redirected: answer.url !== undefined && answer.url !== url }));
+}
