@@ -19,8 +19,10 @@ struct transport {
     uv_poll_t poll;
     int fd;
     int events; /* what poll waits for */
-    bool dirty, closed;
+    bool dirty, closed, keep_link;
+    const char *peer;
     void (*on_closed)(void *user, const struct error *why);
+    void (*on_received)(void *user);
     void *user;
 };
 
@@ -32,7 +34,8 @@ static void fail(struct transport *t, const struct error *why)
         return;
     t->closed = true;
     uv_poll_stop(&t->poll);
-    link_shutdown(t->link, why);
+    if (!t->keep_link || !t->on_closed)
+        link_shutdown(t->link, why);
     if (t->on_closed)
         t->on_closed(t->user, why);
 }
@@ -41,9 +44,9 @@ static void fail_gone(struct transport *t, int errnum)
 {
     struct error e;
     if (errnum)
-        error_system(&e, errnum, "the link to the container failed");
+        error_system(&e, errnum, "the link to the %s failed", t->peer);
     else
-        error_set(&e, ERROR_GONE, "the container has ended");
+        error_set(&e, ERROR_GONE, "the %s has ended", t->peer);
     fail(t, &e);
 }
 
@@ -121,6 +124,8 @@ static bool read_once(struct transport *t)
         fail(t, &e);
         return false;
     }
+    if (t->on_received)
+        t->on_received(t->user);
     return (size_t)n >= TRANSPORT_READ_SIZE / 2;
 }
 
@@ -188,7 +193,10 @@ struct transport *transport_new(const struct transport_config *config, struct er
     lc.user = t;
     t->set = config->set;
     t->fd = config->fd;
+    t->peer = config->peer ? config->peer : "container";
+    t->keep_link = config->keep_link;
     t->on_closed = config->closed;
+    t->on_received = config->received;
     t->user = config->user;
     t->link = link_new(&lc);
     if (!t->link) {
@@ -268,6 +276,7 @@ void transport_close(struct transport *t)
         return;
     t->on_closed = NULL;
     fail_gone(t, 0);
+    link_shutdown(t->link, NULL);
     if (t->dirty)
         undirty(t);
     uv_close((uv_handle_t *)&t->poll, on_handle_closed);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "link/link.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
@@ -30,8 +31,14 @@ struct transport_config {
     struct transport_set *set;
     int fd;                         /* owned from here on */
     const struct link_config *link; /* want_write and its user are replaced */
+    const char *peer;               /* who is at the other end, for messages; NULL: "container" */
     /* The stream ended or failed; the link is shut down already. Once. */
     void (*closed)(void *user, const struct error *why);
+    /* The link stays as it is when the stream ends, until the owner (whom `closed` tells) has found out why
+     * and calls link_shutdown() with that. */
+    bool keep_link;
+    /* After what one read brought has been handled. May be NULL. */
+    void (*received)(void *user);
     void *user;
 };
 

@@ -1,0 +1,311 @@
+#include "app/compile.h"
+
+#include "app/blob.h"
+#include "app/compile_cache.h"
+#include "app/init.h"
+#include "link/cbor.h"
+#include "link/worker_protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct compiler {
+    struct workers *workers;
+    struct compile_cache *cache;
+};
+
+/* One module that is not in the cache. */
+struct job {
+    struct compile_batch *batch;
+    struct module *module;
+    struct compile_key key;
+    struct blob_reader *reader; /* the result comes on a stream */
+    uint32_t call;
+    bool done;
+};
+
+struct compile_batch {
+    struct compiler *compiler;
+    struct modules *modules;
+    struct worker *worker;
+    struct job *jobs;
+    size_t count, done_count;
+    bool als, cancelled, finished;
+    compile_done_fn done;
+    void *user;
+    uv_timer_t *deadline;
+};
+
+struct compiler *compiler_new(struct workers *workers, size_t cache_bytes)
+{
+    struct compiler *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->workers = workers;
+    c->cache = compile_cache_new(cache_bytes);
+    if (!c->cache) {
+        free(c);
+        return NULL;
+    }
+    return c;
+}
+
+void compiler_free(struct compiler *c)
+{
+    if (!c)
+        return;
+    compile_cache_free(c->cache);
+    free(c);
+}
+
+static void on_timer_closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+static void free_batch(struct compile_batch *b)
+{
+    if (b->deadline)
+        uv_close((uv_handle_t *)b->deadline, on_timer_closed);
+    worker_release_later(b->worker);
+    free(b->jobs);
+    free(b);
+}
+
+static void finish(struct compile_batch *b, const struct error *err)
+{
+    if (b->finished)
+        return;
+    b->finished = true;
+    compile_done_fn done = b->cancelled ? NULL : b->done;
+    void *user = b->user;
+    struct error why = err ? *err : (struct error){0};
+    for (size_t i = 0; i < b->count; i++) {
+        struct job *j = &b->jobs[i];
+        if (j->call)
+            link_cancel(worker_link(b->worker), j->call);
+        if (j->reader)
+            blob_abandon(j->reader, NULL);
+    }
+    free_batch(b);
+    if (done)
+        done(user, err ? &why : NULL);
+}
+
+void compile_cancel(struct compile_batch *b)
+{
+    if (!b)
+        return;
+    b->cancelled = true;
+    finish(b, NULL);
+}
+
+/* The compiler works in order: whoever has no answer yet when it ends was being compiled. */
+static const char *culprit(const struct compile_batch *b)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (!b->jobs[i].done)
+            return b->jobs[i].module->name;
+    return "?";
+}
+
+static void on_ended(void *user, const struct error *why)
+{
+    struct compile_batch *b = user;
+    struct error err = {0};
+    error_set(&err, why->kind == ERROR_LIMIT ? ERROR_LIMIT : ERROR_INVALID,
+              "%.200s: the module cannot be compiled: %.250s", culprit(b), why->message);
+    finish(b, &err);
+}
+
+static void on_deadline(uv_timer_t *t)
+{
+    struct compile_batch *b = t->data;
+    struct error err = {0};
+    error_set(&err, ERROR_LIMIT, "%.200s: the module cannot be compiled: it took longer than %u s",
+              culprit(b), COMPILE_WALL_MS / 1000);
+    finish(b, &err);
+}
+
+/* ---- results: UNTRUSTED INPUT, since the source may have taken the compiler over ---- */
+
+static void take_result(struct job *j, const uint8_t *bytes, size_t len)
+{
+    struct compile_batch *b = j->batch;
+    struct error err = {0};
+    struct code *code = code_new(bytes, len);
+    if (!code) {
+        error_oom(&err);
+        finish(b, &err);
+        return;
+    }
+    compile_cache_put(b->compiler->cache, &j->key, code);
+    code_unref(j->module->code);
+    j->module->code = code;
+    j->done = true;
+    if (++b->done_count == b->count)
+        finish(b, NULL);
+}
+
+static void on_stream(void *user, struct buf *bytes, const struct error *err)
+{
+    struct job *j = user;
+    j->reader = NULL;
+    if (err)
+        finish(j->batch, err);
+    else
+        take_result(j, bytes->data, bytes->len);
+}
+
+static void on_answer(void *user, const struct error *err, struct cbor_reader value)
+{
+    struct job *j = user;
+    struct compile_batch *b = j->batch;
+    struct error why = {0};
+    struct cbor_reader r;
+    const uint8_t *bytes;
+    size_t len;
+    uint64_t stream;
+    j->call = 0;
+    if (err && !worker_alive(b->worker))
+        return; /* on_ended() comes next, and knows why */
+    if (err) {
+        finish(b, err);
+    } else if (cbor_map_find(&value, "data", &r) && cbor_get_bytes(&r, &bytes, &len) == 0) {
+        take_result(j, bytes, len);
+    } else if (cbor_map_uint(&value, "stream", UINT32_MAX, 0, &stream) == 0 && stream) {
+        j->reader =
+            blob_read(worker_link(b->worker), (uint32_t)stream, MODULES_MAX_BYTES, on_stream, j, &why);
+        if (!j->reader)
+            finish(b, &why);
+    } else {
+        error_set(&why, ERROR_PROTOCOL, "%.200s: the module compiler answered without a result",
+                  j->module->name);
+        finish(b, &why);
+    }
+}
+
+static int send_job(struct job *j, struct error *err)
+{
+    struct blob_outbox outbox = {0};
+    struct link *l = worker_link(j->batch->worker);
+    const struct module *m = j->module;
+    struct buf b;
+    buf_init(&b, (size_t)1 << 20);
+    cbor_put_map(&b, 4);
+    cbor_put_text(&b, "name");
+    cbor_put_text(&b, m->name);
+    cbor_put_text(&b, "type");
+    cbor_put_text(&b, module_type_name(m->type));
+    cbor_put_text(&b, "als");
+    cbor_put_bool(&b, j->batch->als);
+    int r = blob_put(&outbox, l, &b, m->code->bytes, m->code->len, WORKER_INLINE_MAX, err);
+    if (r == 0 && (b.failed || (j->call = link_call(l, 0, "compile", b.data, b.len, on_answer, j)) == 0))
+        r = error_set(err, ERROR_LIMIT, "the module \"%.200s\" cannot be handed to the compiler", m->name);
+    buf_free(&b);
+    if (r == 0)
+        blob_start(&outbox);
+    else
+        blob_discard(&outbox, err);
+    return r;
+}
+
+static void on_init(void *user, const struct error *err, struct cbor_reader value)
+{
+    struct compile_batch *b = user;
+    if (err && worker_alive(b->worker))
+        finish(b, err);
+}
+
+static int begin(struct compile_batch *b, struct error *err)
+{
+    struct init init = {.role = "compiler", .name = "compiler", .outbound = OUTBOUND_NONE};
+    struct link *l = worker_link(b->worker);
+    if (init_call(l, &init, on_init, b, err) < 0)
+        return -1;
+    for (size_t i = 0; i < b->count; i++)
+        if (send_job(&b->jobs[i], err) < 0)
+            return -1;
+    return 0;
+}
+
+static void on_ready(void *user)
+{
+    struct compile_batch *b = user;
+    struct error err = {0};
+    if (begin(b, &err) < 0)
+        finish(b, &err);
+}
+
+/* ---- the batch ---- */
+
+/* Takes from the cache what is there; the rest becomes jobs. */
+static int gather(struct compile_batch *b)
+{
+    struct modules *m = b->modules;
+    b->jobs = calloc(m->count ? m->count : 1, sizeof *b->jobs);
+    if (!b->jobs)
+        return -1;
+    for (size_t i = 0; i < m->count; i++) {
+        struct module *one = &m->all[i];
+        struct job *j = &b->jobs[b->count];
+        if (!module_is_compiled(one->type))
+            continue;
+        compile_key(&j->key, one, b->als);
+        struct code *code = compile_cache_get(b->compiler->cache, &j->key);
+        if (code) {
+            code_unref(one->code);
+            one->code = code;
+            continue;
+        }
+        j->batch = b;
+        j->module = one;
+        b->count++;
+    }
+    return 0;
+}
+
+static int start(struct compile_batch *b, struct error *err)
+{
+    struct worker_config config = {.kind = ZYGOTE_COMPILER,
+                                   .name = "compiler",
+                                   .memory_bytes = COMPILE_MEMORY,
+                                   .ready = on_ready,
+                                   .ended = on_ended,
+                                   .user = b};
+    uv_loop_t *loop = workers_loop(b->compiler->workers);
+    b->deadline = malloc(sizeof *b->deadline);
+    if (!b->deadline)
+        return error_oom(err);
+    uv_timer_init(loop, b->deadline);
+    b->deadline->data = b;
+    uv_timer_start(b->deadline, on_deadline, COMPILE_WALL_MS, 0);
+    b->worker = worker_start(b->compiler->workers, &config);
+    if (!b->worker)
+        return error_set(err, ERROR_INTERNAL, "cannot start the module compiler");
+    return worker_link(b->worker) ? begin(b, err) : 0;
+}
+
+int compile(struct compiler *c, struct modules *m, bool als, compile_done_fn done, void *user,
+            struct compile_batch **ret, struct error *err)
+{
+    struct compile_batch *b = calloc(1, sizeof *b);
+    if (!b)
+        return error_oom(err);
+    *b = (struct compile_batch){.compiler = c, .modules = m, .als = als, .done = done, .user = user};
+    if (gather(b) < 0) {
+        free(b);
+        return error_oom(err);
+    }
+    if (b->count == 0) {
+        free_batch(b);
+        return 1;
+    }
+    if (start(b, err) < 0) {
+        b->cancelled = true;
+        finish(b, NULL);
+        return -1;
+    }
+    *ret = b;
+    return 0;
+}

@@ -1,0 +1,33 @@
+/* Compiles modules to what a worker evaluates (js/compiler/README.md), in a worker process of role compiler
+ * that serves one batch and then ends: source that takes it over could only choose what its own Worker runs.
+ * Results are kept by the hash of everything they depend on. */
+#ifndef CLOISTER_APP_COMPILE_H
+#define CLOISTER_APP_COMPILE_H
+
+#include "app/module.h"
+#include "app/worker.h"
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct compiler;
+struct compile_batch;
+
+#define COMPILE_WALL_MS 15000u
+#define COMPILE_MEMORY ((uint64_t)512 << 20)
+#define COMPILE_CACHE_BYTES ((size_t)64 << 20)
+
+/* err NULL: the modules' code has been replaced by what came of it. */
+typedef void (*compile_done_fn)(void *user, const struct error *err);
+
+struct compiler *compiler_new(struct workers *workers, size_t cache_bytes); /* NULL: no memory */
+void compiler_free(struct compiler *c);                                     /* no batch runs */
+/* Compiles those of `m` that are code; `m` is the caller's and must stay until `done`. `als`: keeps the
+ * asynchronous context. 1: everything came from the cache, `done` is not called; 0: `done` is called later,
+ * once; -1: error. */
+int compile(struct compiler *c, struct modules *m, bool als, compile_done_fn done, void *user,
+            struct compile_batch **ret, struct error *err);
+void compile_cancel(struct compile_batch *b); /* `done` is not called; from anywhere. NULL is fine */
+
+#endif
