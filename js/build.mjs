@@ -4,12 +4,13 @@
 //
 //   runtime.js   js/src/main.js       the Workers API
 //   compiler.js  js/compiler/main.js  the compile service
+//   esbuild      the bundler itself, a program of its own, which bundles applications at run time
 //
 // Each is one classic script whose value is a function (natives) -> dispatch (js/natives.d.ts); the entry
 // module's default export is that function, and its module graph is evaluated when the function is called.
 // The packages that it needs are installed here first when they are missing or older than package-lock.json.
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -77,11 +78,23 @@ async function bundle(esbuild, { name, entry, inject = [] }, out) {
   return Object.keys(result.metafile.inputs).filter((input) => !input.includes(":")).map((input) => path.join(here, input));
 }
 
+/** The native program that npm's package esbuild comes with for this machine. */
+function copyEsbuild(out) {
+  const from = path.join(here, "node_modules", "@esbuild", `${process.platform}-${process.arch}`, "bin", "esbuild");
+  const file = path.join(out, "esbuild");
+  if (!existsSync(from)) fail(`there is no esbuild for ${process.platform}-${process.arch} (${from})`);
+  if (existsSync(file) && statSync(file).mtimeMs >= statSync(from).mtimeMs) return;
+  copyFileSync(from, `${file}.new`);
+  chmodSync(`${file}.new`, 0o755);
+  renameSync(`${file}.new`, file);
+}
+
 const options = parseArguments(process.argv.slice(2));
 installPackages();
 const esbuild = await import("esbuild");
 mkdirSync(options.out, { recursive: true });
 const inputs = new Set([fileURLToPath(import.meta.url), path.join(here, "package.json"), path.join(here, "package-lock.json")]);
+copyEsbuild(options.out);
 for (const item of bundles) {
   for (const input of await bundle(esbuild, item, options.out)) inputs.add(input);
 }
