@@ -1,11 +1,12 @@
 /** Boot and dispatch: from the natives to a Worker that answers (js/natives.d.ts, src/link/worker_protocol.h). */
 import {
-  Error, ObjectDefineProperty, SafeMap, SafeSet, Symbol, TypeError, describeError, newPromise, promiseResolve, promiseThen,
+  Error, ObjectDefineProperty, ObjectKeys, SafeMap, SafeSet, Symbol, TypeError, describeError, newPromise, nullObject, promiseResolve, promiseThen,
 } from './primordials.js';
 import { natives, setNatives } from './natives.js';
-import { installCrypto } from './crypto/crypto.js';
+import { crypto, installCrypto, randomUUID } from './crypto/crypto.js';
 import { channelSend, closeChannel, openChannel, routes } from './link.js';
 import { createModuleGraph } from './modules.js';
+import { bindContext, createNode, getContext, setContext, wantsNode } from './node/index.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
 import { RequestContext, killRequest, limits, setFailureListener, setReporter } from './rpc/context.js';
 import { Session } from './rpc/session.js';
@@ -17,7 +18,7 @@ import { installWeb } from './web/index.js';
 import { abortRequest, requestFromWire } from './web/request.js';
 import { respond } from './web/response.js';
 import { BootstrapTarget } from './workers/bootstrap.js';
-import { builtins } from './workers/builtins.js';
+import { addBuiltins, builtins } from './workers/builtins.js';
 import { worker } from './workers/ctx.js';
 import { handleFetch, makeLoopback, receiverOf } from './workers/entrypoint.js';
 import { makeEnv } from './workers/env.js';
@@ -29,6 +30,8 @@ const NOTHING = encodePlain(null);
 const hooks = { __proto__: null, fetch: fetchOutbound };
 /** @type {any} */
 let web = null;
+/** Asynchronous context is kept (AsyncLocalStorage). */
+let tracked = false;
 /** HTTP requests that are being answered, by their call. @type {Map<number, {request: any, context: RequestContext}>} */
 const serving = new SafeMap();
 
@@ -75,6 +78,16 @@ function init(call, given) {
   limits.cpuMs = given.limits?.cpuMs ?? 0;
   limits.subRequests = given.limits?.subRequests ?? 0;
   setOutbound(given.outbound ?? 'none', null);
+  const node = wantsNode(toArray(flags));
+  if (node) {
+    const { module, install } = createNode({ natives, web, crypto, randomUUID, env: textEnv });
+    addBuiltins(module);
+    install(globalThis);
+  }
+  if (node || worker.flags.has('nodejs_als')) {
+    tracked = true;
+    hooks.bindContext = bindContext;
+  }
   worker.ready = newPromise((resolve) => {
     const run = (/** @type {any} */ result) => {
       evaluate(given, () => {
@@ -108,6 +121,24 @@ function init(call, given) {
   });
 }
 
+/** @param {ArrayLike<any>} list @returns {any[]} */
+function toArray(list) {
+  const array = [];
+  for (let i = 0; i < list.length; i++) array[i] = list[i];
+  return array;
+}
+
+/** The texts in `env`, as process.env has them. @returns {Record<string, string>} */
+function textEnv() {
+  const texts = nullObject();
+  const keys = ObjectKeys(worker.env ?? {});
+  for (let i = 0; i < keys.length; i++) {
+    const value = worker.env[keys[i]];
+    if (typeof value === 'string') texts[keys[i]] = value;
+  }
+  return texts;
+}
+
 /** @param {{in: number, out: number}} channel @param {Target} main */
 function openSession(channel, main) {
   const id = openChannel(channel.in, channel.out, (bytes) => session.receive(bytes), (reason) => session.closed(reason));
@@ -127,10 +158,7 @@ function evaluate(given, done, failed) {
     context.drop();
   };
   try {
-    const modules = [];
-    const list = given.modules ?? [];
-    for (let i = 0; i < list.length; i++) modules[i] = list[i];
-    const graph = createModuleGraph(modules, natives, builtins);
+    const graph = createModuleGraph(toArray(given.modules ?? []), natives, builtins, { context: tracked ? { getContext, setContext } : null });
     promiseThen(graph.main(given.main), (namespace) => {
       try {
         worker.exports = namespace;
@@ -278,3 +306,15 @@ const dispatch = {
   },
   requestKilled: killRequest,
 };
+
+// Every entry begins without an asynchronous context: what is there is that of whatever ran last.
+{
+  const names = ObjectKeys(dispatch);
+  for (let i = 0; i < names.length; i++) {
+    const entry = dispatch[names[i]];
+    dispatch[names[i]] = (/** @type {any} */ a, /** @type {any} */ b, /** @type {any} */ c, /** @type {any} */ d, /** @type {any} */ e, /** @type {any} */ f, /** @type {any} */ g) => {
+      setContext(undefined);
+      entry(a, b, c, d, e, f, g);
+    };
+  }
+}

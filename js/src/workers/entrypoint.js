@@ -11,7 +11,7 @@ import { StubHandle } from '../rpc/stub.js';
 import { FETCH, Result, SERVICE, Target, errorPayload, later, releasePayload } from '../rpc/target.js';
 import { decodeArguments, decodeValue, encodeResult, encodeValue } from '../rpc/values.js';
 import { makeExecutionContext, worker } from './ctx.js';
-import { beginTrace } from './events.js';
+import { beginTrace, traceRequest, traceResponse } from './events.js';
 
 export class WorkerEntrypoint {
   /** @param {any} ctx @param {any} env */
@@ -82,6 +82,61 @@ export function handleFetch(receiver, request, done, failed) {
   }
 }
 
+/**
+ * Answers a call of op FETCH: the payload's Request goes to the receiver's fetch(), the Response is the result. Never throws.
+ * @param {import('../rpc/local.js').Receiver} receiver @param {import('../rpc/target.js').Payload|null} payload passed on @param {Result} result
+ * @param {RequestContext} context held until it is answered
+ */
+export function invokeFetch(receiver, payload, result, context) {
+  context.hold();
+  let over = false;
+  /** @type {any} */
+  let parameters = null;
+  const end = () => {
+    over = true;
+    context.owed.delete(failed);
+    context.drop();
+  };
+  const failed = (/** @type {any} */ error) => {
+    if (over) return;
+    context.enter();
+    if (receiver.entrypoint) context.failure(error);
+    result.fail(errorPayload(error));
+    end();
+  };
+  const done = (/** @type {any} */ response) => {
+    if (over) return;
+    context.enter();
+    try {
+      traceResponse(context, response);
+      const encoded = encodeResult(response, context);
+      result.settle(encoded.payload, encoded.pipeline, false);
+      end();
+    } catch (error) {
+      failed(error);
+    }
+  };
+  context.owed.add(failed);
+  try {
+    if (payload === null) throw new TypeError('A request was expected.');
+    parameters = decodeArguments(payload);
+    const request = parameters.values[0];
+    if (parameters.values.length !== 1 || !isRequest(request)) throw new TypeError('A request was expected.');
+    traceRequest(context, request);
+    // Who finishes a call that is not answered yet wants no answer: the client is gone.
+    result.eager = true;
+    result.onFinish = () => {
+      if (over) return;
+      context.enter();
+      abortRequest(request);
+    };
+    handleFetch(receiver, request, done, failed);
+  } catch (error) {
+    parameters?.dispose();
+    failed(error);
+  }
+}
+
 /** One entrypoint of this worker with its props. Every call is an event of its own. */
 export class EntrypointTarget extends Target {
   /** @param {string} name @param {any} props @param {{cpuMs?: number, subRequests?: number}|null} [limits] */
@@ -100,8 +155,9 @@ export class EntrypointTarget extends Target {
       const context = new RequestContext(this.limits);
       beginTrace(context, this.name, op === FETCH ? 'fetch' : 'rpc', path);
       try {
-        if (op === FETCH) this.fetch(payload, result, context);
-        else invoke(receiverOf(this.name, this.props, context), path, op, payload, result, context);
+        const receiver = receiverOf(this.name, this.props, context);
+        if (op === FETCH) invokeFetch(receiver, payload, result, context);
+        else invoke(receiver, path, op, payload, result, context);
       } catch (error) {
         releasePayload(payload);
         context.failure(error);
@@ -113,51 +169,6 @@ export class EntrypointTarget extends Target {
     if (worker.ready === null) later(start);
     else promiseThen(worker.ready, start, start);
     return result;
-  }
-
-  /** @param {import('../rpc/target.js').Payload|null} payload @param {Result} result @param {RequestContext} context */
-  fetch(payload, result, context) {
-    if (payload === null) throw new TypeError('A request was expected.');
-    const { values, dispose } = decodeArguments(payload);
-    const request = values[0];
-    if (values.length !== 1 || !isRequest(request)) {
-      dispose();
-      throw new TypeError('A request was expected.');
-    }
-    context.hold();
-    let over = false;
-    const end = () => {
-      over = true;
-      context.owed.delete(failed);
-      context.drop();
-    };
-    const failed = (/** @type {any} */ error) => {
-      if (over) return;
-      context.enter();
-      context.failure(error);
-      result.fail(errorPayload(error));
-      end();
-    };
-    const done = (/** @type {any} */ response) => {
-      if (over) return;
-      context.enter();
-      try {
-        const encoded = encodeResult(response, context);
-        result.settle(encoded.payload, encoded.pipeline, false);
-        end();
-      } catch (error) {
-        failed(error);
-      }
-    };
-    // Who finishes a call that is not answered yet wants no answer: the client is gone.
-    result.eager = true;
-    result.onFinish = () => {
-      if (over) return;
-      context.enter();
-      abortRequest(request);
-    };
-    context.owed.add(failed);
-    handleFetch(receiverOf(this.name, this.props, context), request, done, failed);
   }
 }
 

@@ -2,7 +2,9 @@
  * Trace events: what a request logged and threw, told to the tail Workers of a Dynamic Worker when it has ended. Where nobody listens
  * nothing is collected.
  */
-import { ArrayPrototypePush, ObjectSetPrototypeOf, describeError, promiseIgnore } from '../primordials.js';
+import { ArrayPrototypePush, ObjectPrototype, ObjectSetPrototypeOf, StringPrototypeSplit, describeError, nullObject, promiseIgnore } from '../primordials.js';
+import { requestToWire } from '../web/request.js';
+import { responseToWire } from '../web/response.js';
 import { natives } from '../natives.js';
 import { currentContext } from '../rpc/context.js';
 import { CALL } from '../rpc/target.js';
@@ -33,9 +35,19 @@ export function beginTrace(context, entrypoint, kind, path) {
   context.onEnd = deliver;
 }
 
-/** The request of a fetch event. @param {import('../rpc/context.js').RequestContext} context @param {any} request {url, method, headers} */
+/** The request of a fetch event. @param {import('../rpc/context.js').RequestContext} context @param {any} request */
 export function traceRequest(context, request) {
-  if (context.trace !== null) context.trace.event.request = request;
+  if (context.trace === null) return;
+  const { method, url, headers, cf } = requestToWire(request);
+  const map = nullObject();
+  const lines = StringPrototypeSplit(headers, '\n');
+  for (let i = 0; i + 1 < lines.length; i += 2) map[lines[i]] = map[lines[i]] === undefined ? lines[i + 1] : `${map[lines[i]]}, ${lines[i + 1]}`;
+  context.trace.event.request = { method, url, headers: ObjectSetPrototypeOf(map, ObjectPrototype), cf: cf ?? {} };
+}
+
+/** @param {import('../rpc/context.js').RequestContext} context @param {any} response */
+export function traceResponse(context, response) {
+  if (context.trace !== null) context.trace.event.response = { status: responseToWire(response).status };
 }
 
 /** @param {any} trace @param {any} error */
