@@ -83,15 +83,21 @@ export const isTypedArray = (value) => TypedArrayPrototypeGetSymbolToStringTag(v
 /** @param {any} value @returns {boolean} */
 export const isUint8Array = (value) => TypedArrayPrototypeGetSymbolToStringTag(value) === 'Uint8Array';
 
+/** Memory that is shared (of WebAssembly) is a TypeError. @param {any} buffer */
+function unshared(buffer) {
+  ArrayBufferPrototypeGetByteLength(buffer);
+  return buffer;
+}
+
 /** The bytes of a BufferSource, not copied. @param {any} value @param {string} what @returns {Uint8Array} */
 export function viewBytes(value, what) {
   if (typeof value === 'object' && value !== null) {
     const tag = TypedArrayPrototypeGetSymbolToStringTag(value);
     if (tag !== undefined) {
-      return new Uint8Array(TypedArrayPrototypeGetBuffer(value), TypedArrayPrototypeGetByteOffset(value), TypedArrayPrototypeGetByteLength(value));
+      return new Uint8Array(unshared(TypedArrayPrototypeGetBuffer(value)), TypedArrayPrototypeGetByteOffset(value), TypedArrayPrototypeGetByteLength(value));
     }
     if (ArrayBufferIsView(value)) {
-      return new Uint8Array(DataViewPrototypeGetBuffer(value), DataViewPrototypeGetByteOffset(value), DataViewPrototypeGetByteLength(value));
+      return new Uint8Array(unshared(DataViewPrototypeGetBuffer(value)), DataViewPrototypeGetByteOffset(value), DataViewPrototypeGetByteLength(value));
     }
     if (isArrayBuffer(value)) return new Uint8Array(value);
   }
