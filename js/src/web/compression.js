@@ -1,13 +1,15 @@
 /**
  * CompressionStream and DecompressionStream. The standard makes them of a TransformStream; these have the two ends made by hand, so
- * that output is made when it is asked for: a few bytes that unpack to gigabytes take no more memory than their reader leaves lying.
+ * that output is made as it is read, up to AHEAD bytes before: a few bytes that unpack to gigabytes take no more memory than that.
  */
-import { TypeError, Uint8Array, newPromise } from '../primordials.js';
+import { TypeError, TypedArrayPrototypeGetByteLength, Uint8Array, newPromise } from '../primordials.js';
 import { natives } from '../natives.js';
 import { ReadableStream, WritableStream } from './streams.js';
 import { copyBytes, finishInterface, requireArguments, toDOMString } from './webidl.js';
 
 const FORMATS = /** @type {Record<string, 0|1|2>} */ (/** @type {any} */ ({ __proto__: null, gzip: 0, deflate: 1, 'deflate-raw': 2 }));
+
+const AHEAD = 1 << 20;
 
 /** @param {any} value @param {string} what @returns {0|1|2} */
 function toFormat(value, what) {
@@ -21,19 +23,14 @@ class Pipe {
   /** @type {any} */ controller;
   /** @type {any} */ writable;
   ended = false;
-  wanted = false;
   /** @type {(() => void)|undefined} */ wake;
   /** @param {boolean} compress @param {0|1|2} format */
   constructor(compress, format) { this.handle = natives.zlib.open(compress, format); }
 
-  /** Waits until the reader wants something; false when it never will. @returns {Promise<boolean>} */
-  async reader() {
-    while (!this.wanted && !this.ended) await newPromise((resolve) => { this.wake = resolve; });
+  /** Waits for room; false when there will never be. @returns {Promise<boolean>} */
+  async room() {
+    while (!this.ended && this.controller.desiredSize <= 0) await newPromise((resolve) => { this.wake = resolve; });
     return !this.ended;
-  }
-  pull() {
-    this.wanted = true;
-    this.wakeUp();
   }
   wakeUp() {
     const { wake } = this;
@@ -42,10 +39,9 @@ class Pipe {
   }
   /** Gives all that the input so far makes. @param {boolean} finish */
   async drain(finish) {
-    while (await this.reader()) {
+    while (await this.room()) {
       const made = this.run(() => natives.zlib.pull(this.handle, finish));
       if (made === null) return;
-      this.wanted = false;
       this.controller.enqueue(new Uint8Array(made));
     }
   }
@@ -92,13 +88,13 @@ function makeEnds(compress, format) {
   const readable = new ReadableStream(/** @type {any} */ ({
     __proto__: null,
     start(/** @type {any} */ controller) { pipe.controller = controller; },
-    pull() { pipe.pull(); },
+    pull() { pipe.wakeUp(); },
     cancel(/** @type {any} */ reason) {
       if (pipe.ended) return;
       pipe.end();
       input.error(reason);
     },
-  }), /** @type {any} */ ({ __proto__: null, highWaterMark: 0 }));
+  }), /** @type {any} */ ({ __proto__: null, highWaterMark: AHEAD, size: TypedArrayPrototypeGetByteLength }));
   const writable = new WritableStream(/** @type {any} */ ({
     __proto__: null,
     start(/** @type {any} */ controller) { input = controller; },
