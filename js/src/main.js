@@ -6,7 +6,7 @@ import { natives, setNatives } from './natives.js';
 import { crypto, installCrypto, randomUUID } from './crypto/crypto.js';
 import { channelSend, closeChannel, openChannel, routes } from './link.js';
 import { createModuleGraph } from './modules.js';
-import { bindContext, createNode, getContext, setContext, wantsNode } from './node/index.js';
+import { bindContext, createNode, getContext, setContext, wantedNode } from './node/index.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
 import { RequestContext, killRequest, limits, setFailureListener, setReporter } from './rpc/context.js';
 import { Session } from './rpc/session.js';
@@ -78,13 +78,11 @@ function init(call, given) {
   limits.cpuMs = given.limits?.cpuMs ?? 0;
   limits.subRequests = given.limits?.subRequests ?? 0;
   setOutbound(given.outbound ?? 'none', null);
-  const node = wantsNode(toArray(flags));
-  if (node) {
-    const { module, install } = createNode({ natives, web, crypto, randomUUID, env: textEnv });
+  const node = wantedNode(toArray(flags));
+  if (node !== null) {
+    const { module, install } = createNode({ natives, web, crypto, randomUUID, env: textEnv }, node);
     addBuiltins(module);
     install(globalThis);
-  }
-  if (node || worker.flags.has('nodejs_als')) {
     tracked = true;
     hooks.bindContext = bindContext;
   }

@@ -40,18 +40,21 @@ for (const name of [
   'stream/consumers', 'sys', 'test', 'tls', 'trace_events', 'tty', 'v8', 'vm', 'wasi', 'worker_threads', 'zlib',
 ]) ABSENT[name] = true;
 
-/** @param {string[]} flags compatibility flags @returns {boolean} */
-export function wantsNode(flags) {
-  let wanted = false;
+/**
+ * What the compatibility flags ask for: `nodejs_compat`, or `nodejs_als`, which is node:async_hooks alone.
+ * @param {string[]} flags @returns {'all'|'als'|null}
+ */
+export function wantedNode(flags) {
+  /** @type {'all'|'als'|null} */ let wanted = null;
   for (let i = 0; i < flags.length; i++) {
-    if (flags[i] === 'nodejs_compat' || flags[i] === 'nodejs_compat_v2') wanted = true;
-    if (flags[i] === 'no_nodejs_compat') return false;
+    if (flags[i] === 'nodejs_compat') wanted = 'all';
+    if (flags[i] === 'nodejs_als') wanted ??= 'als';
   }
   return wanted;
 }
 
-/** @param {import('./host.js').NodeHost} host */
-export function createNode(host) {
+/** @param {import('./host.js').NodeHost} host @param {'all'|'als'} wanted */
+export function createNode(host, wanted) {
   setHost({ __proto__: null, ...host, module });
   /** @type {Map<string, any>} */
   const loaded = new SafeMap();
@@ -65,8 +68,9 @@ export function createNode(host) {
     const name = prefixed ? StringPrototypeSlice(specifier, 5) : specifier;
     const known = loaded.get(name);
     if (known !== undefined) return known;
-    const file = FILES[name];
+    const file = wanted === 'all' || name === 'async_hooks' ? FILES[name] : undefined;
     if (file === undefined) {
+      if (wanted !== 'all' && FILES[name] !== undefined) throw new Error(`node:${name} is not available without the compatibility flag nodejs_compat`);
       if (ABSENT[name] || prefixed) throw new Error(`node:${name} is not available in a Worker`);
       return undefined;
     }
@@ -77,9 +81,10 @@ export function createNode(host) {
 
   return {
     module,
-    /** The globals of the flag. None is evaluated before it is used. @param {any} target the global object */
+    /** The globals of the flag; none is evaluated before it is used. @param {any} target the global object */
     install(target) {
       bindPromises(target);
+      if (wanted !== 'all') return;
       lazy(target, 'Buffer', () => module('buffer').Buffer);
       lazy(target, 'process', () => module('process').default);
       lazy(target, 'setImmediate', () => module('timers').setImmediate);

@@ -8,6 +8,7 @@ import { natives } from '../natives.js';
 import { AbortController, AbortSignal, abortSignal, addAbortAlgorithm, anySignal, isSignal, newSignal, removeAbortAlgorithm, setAbortTimer } from './abort.js';
 import { Blob, File, blobBytes, blobOf, fileOf, isBlob, isFile } from './blob.js';
 import { Body, cloneBody, dropBody, hasBody, isBody, moveBody, setBody, takeWire, unusable } from './body.js';
+import { CompressionStream, DecompressionStream } from './compression.js';
 import { createConsole } from './console.js';
 import { DOMException, domError, isDOMException } from './dom_exception.js';
 import { TextDecoder, TextDecoderStream, TextEncoder, TextEncoderStream, atob, btoa } from './encoding.js';
@@ -70,8 +71,8 @@ export function installWeb(target, hooks) {
 
   const interfaces = /** @type {Record<string, any>} */ ({
     __proto__: null,
-    AbortController, AbortSignal, Blob, ByteLengthQueuingStrategy: streams.ByteLengthQueuingStrategy, CloseEvent,
-    CountQueuingStrategy: streams.CountQueuingStrategy, CustomEvent, DOMException, ErrorEvent, Event, EventTarget, File,
+    AbortController, AbortSignal, Blob, ByteLengthQueuingStrategy: streams.ByteLengthQueuingStrategy, CloseEvent, CompressionStream,
+    CountQueuingStrategy: streams.CountQueuingStrategy, CustomEvent, DOMException, DecompressionStream, ErrorEvent, Event, EventTarget, File,
     FixedLengthStream: streams.FixedLengthStream, FormData, Headers, IdentityTransformStream: streams.IdentityTransformStream, MessageChannel, MessageEvent, MessagePort, Navigator,
     Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, ProgressEvent, PromiseRejectionEvent,
     ReadableByteStreamController: streams.ReadableByteStreamController, ReadableStream: streams.ReadableStream,
