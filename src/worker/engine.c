@@ -166,7 +166,7 @@ int engine_restart(const char *bundle, struct error *err)
 int engine_begin(struct error *err)
 {
     internals.set_option("useConcurrentJIT=1", true);
-    internals.freeze_options();
+    if (!getenv("NOFREEZE")) internals.freeze_options();
     worker.started_ns = clock_monotonic_ns();
     JSValueRef exception = NULL;
     if (!worker.functions[DISPATCH_START])

@@ -59,6 +59,7 @@ static const int common[] = {
     SCMP_SYS(rt_sigaction),
     SCMP_SYS(rt_sigprocmask),
     SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(rt_sigsuspend),
     SCMP_SYS(sigaltstack),
     SCMP_SYS(clock_gettime),
     SCMP_SYS(clock_getres),
