@@ -18,15 +18,24 @@
 #define LAST_TICK_MS 50u /* of CPU time, for the timer below */
 #define GRACE_MS 500u    /* that the engine gets to stop */
 
+static void watch(void);
+
 /* Runs on the engine's thread, in an entry that takes long. */
 static bool should_stop(JSContextRef ctx, void *user)
 {
     (void)ctx;
     (void)user;
-    if (requests_left_ns() > 0)
+    if (requests_left_ns() > 0) {
+        watch(); /* a watchdog that was told to go on is disarmed */
         return false;
+    }
     worker.terminated = true;
     return true;
+}
+
+static void watch(void)
+{
+    JSContextGroupSetExecutionTimeLimit(worker.group, TICK_MS / 1000.0, should_stop, NULL);
 }
 
 /* Every LAST_TICK_MS of the thread's CPU time. It runs on the engine's thread, anywhere: nothing but the end
@@ -61,7 +70,7 @@ static int start_timer(struct error *err)
 
 int cpu_limit_start(struct error *err)
 {
-    JSContextGroupSetExecutionTimeLimit(worker.group, TICK_MS / 1000.0, should_stop, NULL);
+    watch();
     return start_timer(err);
 }
 
@@ -72,6 +81,7 @@ void cpu_limit_killed(uint32_t request)
     snprintf(message, sizeof message, "Worker exceeded its CPU time limit of %llu ms.",
              (unsigned long long)(limit_ns / 1000000u));
     requests_mark_spent(request);
+    watch();
     JSValueRef argv[] = {JSValueMakeNumber(worker.ctx, request), value_text(worker.ctx, message)};
     if (!engine_enter(DISPATCH_REQUEST_KILLED, 0, 2, argv))
         worker_exit(WORKER_EXIT_CPU, message);
