@@ -9,5 +9,6 @@ int cmd_doctor(const struct options *o);
 int cmd_version(const struct options *o);
 int cmd_help(const struct options *o);
 int cmd_completion(const struct options *o);
+int cmd_dev(const struct options *o);
 
 #endif

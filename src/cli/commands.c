@@ -106,18 +106,18 @@ static const struct command command_image = {
 
 static const struct command command_serve = {
     .name = "serve",
-    .summary = "run the daemon that keeps named containers",
+    .summary = "run the daemon that keeps named containers, and hosts a Workers project",
     .usage = "[OPTION]...",
     .home = HOME_DAEMON,
     .group = "This machine",
 };
 
 const struct command *const commands[] = {
-    &command_run,   &command_start,  &command_exec,       &command_ps,      &command_inspect,
-    &command_logs,  &command_stats,  &command_stop,       &command_signal,  &command_destroy,
-    &command_rm,    &command_image,  &command_snapshot,   &command_cp,      &command_files,
-    &command_serve, &command_doctor, &command_completion, &command_version, &command_help,
-    NULL,
+    &command_run,   &command_start, &command_exec,   &command_ps,         &command_inspect,
+    &command_logs,  &command_stats, &command_stop,   &command_signal,     &command_destroy,
+    &command_rm,    &command_dev,   &command_image,  &command_snapshot,   &command_cp,
+    &command_files, &command_serve, &command_doctor, &command_completion, &command_version,
+    &command_help,  NULL,
 };
 
 const struct command *command_find(const struct command *const *list, const char *name)

@@ -45,6 +45,7 @@ extern const struct command *const commands[];
 extern const struct command command_run, command_exec, command_start;
 extern const struct command command_ps, command_inspect, command_logs, command_stop, command_signal,
     command_destroy, command_rm, command_stats;
+extern const struct command command_dev;
 extern const struct command command_cp, command_files, command_snapshot;
 
 /* In a NULL-terminated list; NULL when there is none. */

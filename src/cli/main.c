@@ -17,7 +17,7 @@ static const struct {
     command_main run;
 } own[] = {
     {"run", cmd_run},   {"doctor", cmd_doctor},         {"version", cmd_version},
-    {"help", cmd_help}, {"completion", cmd_completion},
+    {"help", cmd_help}, {"completion", cmd_completion}, {"dev", cmd_dev},
 };
 
 static int run_here(const struct command *c, int argc, char **argv)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct app;
 struct engine;
 struct registry;
 struct server;
@@ -20,8 +21,10 @@ struct daemon {
     struct engine *engine;
     struct state *state_db;
     struct registry *registry;
-    struct server *server;
-    uint64_t refused; /* requests of web pages */
+    struct server *server; /* NULL: the API is not served (cloister dev) */
+    struct app *app;       /* NULL: none is hosted */
+    const char *image_dir; /* where images are: data_dir, or what --image-dir says */
+    uint64_t refused;      /* requests of web pages */
 };
 
 #endif

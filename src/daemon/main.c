@@ -1,7 +1,9 @@
 /* cloister-daemon: the server behind `cloister serve`. */
+#include "app/app.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "container/engine.h"
+#include "daemon/application.h"
 #include "daemon/cell.h"
 #include "daemon/collect.h"
 #include "daemon/daemon.h"
@@ -23,7 +25,8 @@
 #define TIDY_MS 30000u
 
 struct options {
-    const char *socket, *data_dir, *run_dir, *pool, *log_level;
+    const char *socket, *data_dir, *run_dir, *image_dir, *pool, *log_level;
+    struct application_options app;
     bool print_routes;
 };
 
@@ -44,11 +47,48 @@ static const char usage[] =
     "  --run-dir DIR     what lives only as long as containers run; best on a tmpfs\n"
     "  --pool N          blank containers kept ready, 0 to 256 (default 4)\n"
     "  --log-level L     error, warn, info (default) or debug\n"
+    "  --app DIR         also host the Workers project in this directory; further ones are its services\n"
+    "  --app-listen A    where its first Worker answers HTTP: ADDRESS:PORT (default 127.0.0.1:8787)\n"
+    "  --app-env NAME    the environment of its configuration (env.NAME)\n"
+    "  --allow-host NAME a name by which clients may ask for it, besides localhost; may be repeated\n"
+    "  --image-dir DIR   where its containers' images are (default: the data directory)\n"
     "  --print-routes    print the routes of the API and exit\n"
     "  --help, --version\n"
     "\n"
     "root keeps its data in /var/lib/cloister and /run/cloister; others in ~/.local/share/cloister and\n"
     "$XDG_RUNTIME_DIR/cloister.\n";
+
+static int add(const char **list, unsigned *count, unsigned max, const char *value, const char *option)
+{
+    if (*count >= max) {
+        fprintf(stderr, "cloister serve: --%s may be given at most %u times\n", option, max);
+        return -1;
+    }
+    list[(*count)++] = value;
+    return 0;
+}
+
+/* What concerns the application; 1: it is none of these. */
+static int parse_app_option(int c, struct application_options *a)
+{
+    switch (c) {
+    case 'a':
+        return add(a->projects, &a->project_count, APPLICATION_MAX_PROJECTS, optarg, "app");
+    case 'H':
+        return add(a->hosts, &a->host_count, APPLICATION_MAX_HOSTS, optarg, "allow-host");
+    case 'L':
+        a->listen = optarg;
+        return 0;
+    case 'e':
+        a->environment = optarg;
+        return 0;
+    case 'D':
+        a->development = true;
+        return 0;
+    default:
+        return 1;
+    }
+}
 
 /* 0: go on; 1: done; -1: wrong usage. */
 static int parse_options(int argc, char **argv, struct options *o)
@@ -60,6 +100,12 @@ static int parse_options(int argc, char **argv, struct options *o)
         {"pool", required_argument, NULL, 'p'},
         {"log-level", required_argument, NULL, 'l'},
         {"print-routes", no_argument, NULL, 'R'},
+        {"app", required_argument, NULL, 'a'},
+        {"app-listen", required_argument, NULL, 'L'},
+        {"app-env", required_argument, NULL, 'e'},
+        {"allow-host", required_argument, NULL, 'H'},
+        {"image-dir", required_argument, NULL, 'i'},
+        {"dev", no_argument, NULL, 'D'}, /* for `cloister dev` */
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -91,8 +137,12 @@ static int parse_options(int argc, char **argv, struct options *o)
         case 'V':
             puts("cloister-daemon " CLOISTER_VERSION);
             return 1;
+        case 'i':
+            o->image_dir = optarg;
+            break;
         default:
-            return -1;
+            if (parse_app_option(c, &o->app) != 0)
+                return -1;
         }
     }
     if (optind < argc) {
@@ -196,6 +246,17 @@ static void add_handles(struct program *p)
     uv_timer_start(&p->tidy, on_tidy, TIDY_MS, TIDY_MS);
 }
 
+static int serve_api(struct program *p, struct error *err)
+{
+    struct daemon *d = &p->daemon;
+    if (listen_unix(d->paths.socket, &p->listening, err) < 0 ||
+        server_open(&d->server, d, p->listening, err) < 0 || collector_start(&p->collector, d, err) < 0)
+        return -1;
+    log_info("cloister-daemon %s serves on %s: %s", CLOISTER_VERSION, d->paths.socket,
+             engine_grade(d->engine)->text);
+    return 0;
+}
+
 static int come_up(struct program *p, const struct options *o, struct error *err)
 {
     struct daemon *d = &p->daemon;
@@ -205,13 +266,14 @@ static int come_up(struct program *p, const struct options *o, struct error *err
     d->loop = uv_default_loop();
     p->data_lock = p->run_lock = p->listening = -1;
     if (set_log_level(o->log_level, err) < 0 || claim(p, o, err) < 0 || open_state(d, err) < 0 ||
-        open_engine(p, o, err) < 0 || load_state(d, err) < 0 ||
-        listen_unix(d->paths.socket, &p->listening, err) < 0 ||
-        server_open(&d->server, d, p->listening, err) < 0 || collector_start(&p->collector, d, err) < 0)
+        open_engine(p, o, err) < 0 || load_state(d, err) < 0)
+        return -1;
+    d->image_dir = o->image_dir ? o->image_dir : d->paths.data_dir;
+    if (!o->app.development && serve_api(p, err) < 0)
+        return -1;
+    if (o->app.project_count > 0 && application_open(&d->app, d, &o->app, err) < 0)
         return -1;
     add_handles(p);
-    log_info("cloister-daemon %s serves on %s: %s", CLOISTER_VERSION, d->paths.socket,
-             engine_grade(d->engine)->text);
     return 0;
 }
 
@@ -231,7 +293,9 @@ static bool mark_stopped(void *user, struct cell *c)
 
 static void go_down(struct daemon *d)
 {
-    unlink(d->paths.socket);
+    app_close(d->app);
+    if (d->server)
+        unlink(d->paths.socket);
     server_close(d->server);
     registry_each(d->registry, mark_stopped, d);
     engine_close(d->engine);
@@ -252,7 +316,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (come_up(&program, &options, &err) < 0) {
-        fprintf(stderr, "cloister serve: %s\n", err.message);
+        fprintf(stderr, "cloister %s: %s\n", options.app.development ? "dev" : "serve", err.message);
         return 125;
     }
     uv_run(program.daemon.loop, UV_RUN_DEFAULT);
