@@ -53,6 +53,9 @@ int engine_prepare(struct error *err)
          * engine_begin(). */
         {"JSC_useConcurrentJIT", "0"},
         {"JSC_numberOfGCMarkers", "1"},
+        /* Running code looks for itself whether it is to stop; the other way, a thread that interrupts it
+         * until it is caught inside compiled code, takes long to stop chains of short microtasks. */
+        {"JSC_usePollingTraps", "1"},
     };
     for (size_t i = 0; i < sizeof environment / sizeof *environment; i++)
         if (setenv(environment[i][0], environment[i][1], 1) < 0)
@@ -166,7 +169,7 @@ int engine_restart(const char *bundle, struct error *err)
 int engine_begin(struct error *err)
 {
     internals.set_option("useConcurrentJIT=1", true);
-    if (!getenv("NOFREEZE")) internals.freeze_options();
+    internals.freeze_options();
     worker.started_ns = clock_monotonic_ns();
     JSValueRef exception = NULL;
     if (!worker.functions[DISPATCH_START])
@@ -176,11 +179,22 @@ int engine_begin(struct error *err)
     return exception ? describe_failure(exception, "dispatch.start()", err) : 0;
 }
 
+/* An engine that is stopped in a microtask, after the entry proper, keeps the exception pending, on which the
+ * next entry would abort. Reading a property clears it. */
+static void forget_pending_exception(void)
+{
+    JSValueRef exception = NULL;
+    JSStringRef key = JSStringCreateWithUTF8CString("log");
+    JSObjectGetProperty(worker.ctx, worker.natives, key, &exception);
+    JSStringRelease(key);
+}
+
 /* What an entry owes when it did not end by itself. */
 static void after_entry(uint32_t request, JSValueRef exception)
 {
     if (worker.terminated) {
         worker.terminated = false;
+        forget_pending_exception();
         cpu_limit_killed(request);
     } else {
         char *text = value_describe(worker.ctx, exception);

@@ -42,7 +42,7 @@ void zygote_open(struct zygote_process *z)
     char number[16], name[] = "cloister-worker", option[] = "--zygote", bundle[4096];
     snprintf(number, sizeof number, "%d", ends[1]);
     snprintf(bundle, sizeof bundle, "%s", need_env("CLOISTER_TEST_BUNDLE"));
-    char *argv[] = {name, option, number, bundle, NULL}, *envp[] = {getenv("EXTRA"), NULL};
+    char *argv[] = {name, option, number, bundle, NULL}, *envp[] = {NULL};
     assert_int_equal(posix_spawn(&z->pid, need_env("CLOISTER_WORKER"), &actions, NULL, argv, envp), 0);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
@@ -72,7 +72,7 @@ static void take_control(struct peer *p)
         else if (m.id == p->id && m.type == ZYGOTE_FORKED)
             p->pidfd = pidfd, p->pid = zygote_host_pid(pidfd);
         else if (m.id == p->id && m.type == ZYGOTE_ENDED)
-            p->ended = true, p->status = m.status, fprintf(stderr, "status %x\n", m.status);
+            p->ended = true, p->status = m.status;
     }
     if (r < 0)
         fail_msg("%s", err.message);
