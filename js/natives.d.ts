@@ -26,6 +26,7 @@ interface Natives {
   evaluate(source: string, name: string, firstLine: number): any; // as a classic script, in the global scope
   wasmCompile?(bytes: Uint8Array): any;                        // unused today: WebAssembly.Module is the engine's own
   gc?(): void;                                                 // test builds only
+  isProxy(value: any): boolean;                                // which nothing in the language tells
   memory(): { heapBytes: number };
   exit(reason: string): void;                                  // ends the process with that reason in the log: fatal errors of the library
   // --- requests: whom CPU time and pending work belong to (see "Accounting" below)

@@ -16,6 +16,8 @@ JS_EXPORT void JSGlobalContextSetUnhandledRejectionCallback(JSGlobalContextRef c
                                                             JSValueRef *exception);
 /* An object with heapSize, heapCapacity, extraMemorySize and more. */
 JS_EXPORT JSObjectRef JSGetMemoryUsageStatistics(JSContextRef ctx);
+/* What a Proxy stands before; NULL: it is none. */
+JS_EXPORT JSObjectRef JSObjectGetProxyTarget(JSObjectRef object);
 JS_EXPORT void JSReportExtraMemoryCost(JSContextRef ctx, size_t bytes);
 
 #endif

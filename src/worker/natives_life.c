@@ -78,6 +78,14 @@ NATIVE(memory)
     return result;
 }
 
+NATIVE(is_proxy)
+{
+    JSValueRef v = native_arg(0);
+    if (!v || !JSValueIsObject(ctx, v))
+        return JSValueMakeBoolean(ctx, false);
+    return JSValueMakeBoolean(ctx, JSObjectGetProxyTarget((JSObjectRef)v) != NULL);
+}
+
 NATIVE(exit_now)
 {
     char *reason = value_dup_text(ctx, native_arg(0), NULL, exception);
@@ -88,8 +96,9 @@ NATIVE(exit_now)
 void natives_life(JSContextRef ctx, JSObjectRef natives)
 {
     static const struct native list[] = {
-        {"now", now},      {"monotonic", monotonic}, {"timer", timer},   {"timerClear", timer_clear},
-        {"log", log_line}, {"evaluate", evaluate},   {"memory", memory}, {"exit", exit_now},
+        {"now", now},          {"monotonic", monotonic}, {"timer", timer},   {"timerClear", timer_clear},
+        {"log", log_line},     {"evaluate", evaluate},   {"memory", memory}, {"exit", exit_now},
+        {"isProxy", is_proxy},
     };
     natives_add(ctx, natives, list, sizeof list / sizeof *list);
 }
