@@ -43,8 +43,8 @@ function done() {
 const closed = (error) => failedResult(error);
 
 /**
- * Where bytes come from: `read` gives null at the end and rejects on failure.
- * @typedef {{read: () => Promise<Uint8Array|null>, cancel: (reason: any) => any}} Source
+ * Where bytes come from (ByteSource of js/src/web/streams.js): `read` gives null at the end and rejects on failure.
+ * @typedef {{read: () => Promise<{bytes: Uint8Array}|null>, cancel: (reason: any) => any}} Source
  */
 
 /** Locks the stream. @param {any} stream @returns {Source} */
@@ -57,7 +57,7 @@ export function streamSource(stream) {
   }
   const reader = getReader(stream);
   return {
-    read: () => promiseThen(readerRead(reader), (step) => (step.done ? null : chunkBytes(step.value))),
+    read: () => promiseThen(readerRead(reader), (step) => (step.done ? null : { __proto__: null, bytes: chunkBytes(step.value) })),
     cancel: (reason) => readerCancel(reader, reason),
   };
 }
@@ -125,12 +125,13 @@ function pump(source, sink, context) {
     } catch (error) {
       reading = promiseReject(error);
     }
-    promiseThen(reading, (bytes) => {
+    promiseThen(reading, (chunk) => {
       if (over) return;
-      if (bytes === null) {
+      if (chunk === null) {
         send('end', newPayload(NOTHING), finish);
         return;
       }
+      const { bytes } = chunk;
       const size = TypedArrayPrototypeGetLength(bytes);
       underWay += size;
       // A copy: its owner may change or detach what it has read from its own stream.
@@ -226,7 +227,7 @@ class RemoteSource {
     this.cancelled = false;
     /** @type {any} */
     this.reason = undefined;
-    /** @type {((bytes: Uint8Array|null) => void)|null} */
+    /** @type {((chunk: {bytes: Uint8Array}|null) => void)|null} */
     this.wake = null;
     /** @type {((error: any) => void)|null} */
     this.wakeFailed = null;
@@ -235,7 +236,7 @@ class RemoteSource {
     this.forget = target.onBroken((reason) => this.end(reason));
   }
 
-  /** @returns {Promise<Uint8Array|null>} */
+  /** @returns {Promise<{bytes: Uint8Array}|null>} */
   read() {
     if (this.first < this.queue.length) return promiseResolve(this.shift());
     if (this.over) return this.error === undefined ? promiseResolve(null) : promiseReject(this.error);
@@ -267,7 +268,7 @@ class RemoteSource {
       this.first = 0;
     }
     taken();
-    return bytes;
+    return { __proto__: null, bytes };
   }
 
   /** @param {Uint8Array} bytes @param {(error?: any) => void} taken */

@@ -15,10 +15,13 @@ import { bytesStream, chunkBytes, consumeStream, getReader, isDisturbed, isLocke
   readerCancel, readerRead, sourceStream, teeStream,
 } from './streams.js';
 import { isURLSearchParams, serializeSearchParams } from './url.js';
-import { copyBytes, isBufferSource, isObject, toUSVString } from './webidl.js';
+import { copyBytes, isBufferSource, isObject, isUint8Array, toUSVString } from './webidl.js';
 
 export const NULL = 0, TEXT = 1, BYTES = 2, LINK = 3, STREAM = 4;
 const USED = 'Body has already been used. It can only be used once. Use tee() first if you need to read it twice.';
+
+/** Bytes in an object that inherits nothing: what goes through a promise must not be asked for `then`. @param {Uint8Array} bytes @returns {any} */
+const holder = (bytes) => ({ __proto__: null, bytes });
 
 /** Not exposed; the base of Request and Response. */
 export class Body {
@@ -32,7 +35,7 @@ export class Body {
   get body() {
     if (this.#kind === NULL) return null;
     if (this.#stream === null) {
-      this.#stream = this.#kind === LINK ? sourceStream(this.#source) : bytesStream(this.#kind === TEXT ? utf8Encode(this.#source) : this.#source);
+      this.#stream = this.#kind === LINK ? sourceStream(this.#source, true) : bytesStream(this.#kind === TEXT ? utf8Encode(this.#source) : this.#source);
       this.#kind = STREAM;
       this.#source = null;
       if (this.#used) consumeStream(this.#stream);
@@ -43,24 +46,24 @@ export class Body {
     return this.#kind === STREAM ? isDisturbed(this.#stream) : this.#used;
   }
   async arrayBuffer() {
-    const bytes = await this.#bytes();
+    const { bytes } = await this.#bytes();
     const buffer = TypedArrayPrototypeGetBuffer(bytes);
     return bytes.length === ArrayBufferPrototypeGetByteLength(buffer) ? buffer : TypedArrayPrototypeGetBuffer(new Uint8Array(bytes));
   }
   async blob() {
     const mime = extractMime(this.#contentType());
-    return blobOf(await this.#bytes(), mime === null ? '' : serializeMime(mime));
+    return blobOf((await this.#bytes()).bytes, mime === null ? '' : serializeMime(mime));
   }
-  async bytes() { return this.#bytes(); }
+  async bytes() { return (await this.#bytes()).bytes; }
   async formData() {
     const mime = extractMime(this.#contentType());
-    return parseFormData(await this.#bytes(), mime);
+    return parseFormData((await this.#bytes()).bytes, mime);
   }
   async json() {
-    return JSONParse(this.#kind === TEXT ? this.#text() : utf8Decode(await this.#bytes(false)));
+    return JSONParse(this.#kind === TEXT ? this.#text() : utf8Decode((await this.#bytes(false)).bytes));
   }
   async text() {
-    return this.#kind === TEXT ? this.#text() : utf8Decode(await this.#bytes(false));
+    return this.#kind === TEXT ? this.#text() : utf8Decode((await this.#bytes(false)).bytes);
   }
 
   #contentType() { return contentTypeOf(this); }
@@ -70,23 +73,23 @@ export class Body {
     const text = this.#source;
     return withoutMark(StringPrototypeIsWellFormed(text) ? text : StringPrototypeToWellFormed(text));
   }
-  /** Consumes the body. @param {boolean} [own] the caller gets the bytes for itself @returns {Uint8Array|Promise<Uint8Array>} */
+  /** Consumes the body. @param {boolean} [own] the caller gets the bytes for itself @returns {any} {bytes}, or a promise of it */
   #bytes(own = true) {
     switch (this.#kind) {
-      case NULL: return new Uint8Array(0);
+      case NULL: return holder(new Uint8Array(0));
       case STREAM: {
         const stream = this.#stream;
         if (isLocked(stream) || isDisturbed(stream)) throw new TypeError(isDisturbed(stream) ? USED : 'The body is locked by a reader.');
         const origin = originOf(stream);
         if (origin === undefined) return readAll(stream);
         consumeStream(stream);
-        return origin instanceof LinkBody ? origin.readAll() : own ? new Uint8Array(origin) : origin;
+        return isUint8Array(origin) ? holder(own ? new Uint8Array(origin) : origin) : origin.readAll();
       }
       default:
         if (this.#used) throw new TypeError(USED);
         this.#used = true;
         if (this.#kind === LINK) return this.#source.readAll();
-        return this.#kind === TEXT ? utf8Encode(this.#source) : own ? new Uint8Array(this.#source) : this.#source;
+        return holder(this.#kind === TEXT ? utf8Encode(this.#source) : own ? new Uint8Array(this.#source) : this.#source);
     }
   }
 
@@ -115,7 +118,7 @@ export class Body {
       if (from.#kind === STREAM) {
         const origin = originOf(from.#stream);
         if (origin !== undefined) {
-          to.#kind = origin instanceof LinkBody ? LINK : BYTES;
+          to.#kind = isUint8Array(origin) ? BYTES : LINK;
           to.#source = origin;
           consumeStream(from.#stream);
         } else {
@@ -133,7 +136,7 @@ export class Body {
         const origin = originOf(stream);
         if (origin === undefined) return { __proto__: null, length: lengthOf(stream), stream: () => sendStream(stream, failed) };
         consumeStream(stream);
-        return origin instanceof LinkBody ? { __proto__: null, stream: () => relay(origin) } : origin;
+        return isUint8Array(origin) ? origin : { __proto__: null, stream: () => relay(origin) };
       }
       if (body.#used) throw new TypeError(USED);
       body.#used = true;
@@ -142,6 +145,15 @@ export class Body {
         return { __proto__: null, stream: () => relay(source) };
       }
       return body.#source;
+    };
+    failable = (body) => {
+      if (body.#kind === STREAM || body.#kind === NULL) return () => {};
+      if (body.#kind !== LINK) {
+        body.#source = LinkBody.of(body.#kind === TEXT ? utf8Encode(body.#source) : body.#source);
+        body.#kind = LINK;
+      }
+      const source = body.#source;
+      return (reason) => source.fail(reason);
     };
     dropBody = (body) => {
       if (body.#kind === LINK && !body.#used) {
@@ -163,7 +175,8 @@ export class Body {
  */
 var takeWire;
 /** Says that a body that was never read is not wanted. @type {(body: any) => void} */ var dropBody;
-export { isBody, setBody, unusable, hasBody, cloneBody, moveBody, takeWire, dropBody };
+/** Prepares a body that just came to be cut off: gives the function that does it. @type {(body: any) => (reason: any) => void} */ var failable;
+export { failable, isBody, setBody, unusable, hasBody, cloneBody, moveBody, takeWire, dropBody };
 
 /** Request and Response say where their Content-Type is. @type {(body: any) => string|null} */
 let contentTypeOf = () => null;
@@ -176,7 +189,7 @@ function proxyStream(stream) {
   return sourceStream({
     read: async () => {
       const step = await readerRead(reader);
-      return step.done ? null : chunkBytes(step.value);
+      return step.done ? null : holder(chunkBytes(step.value));
     },
     cancel: (reason) => readerCancel(reader, reason),
   });

@@ -1,5 +1,5 @@
 /** console: every call is one line group of the Worker's log. */
-import { ArrayPrototypeJoin, ArrayPrototypePush, ArrayPrototypeSlice, Error, ObjectKeys, ReflectOwnKeys, SafeMap, StringPrototypeRepeat, StringPrototypeReplaceAll, SymbolToStringTag, ObjectDefineProperty } from '../primordials.js';
+import { ArrayPrototypeJoin, ArrayPrototypePush, ArrayPrototypeSlice, Error, ObjectAssign, ObjectCreate, ObjectKeys, ReflectOwnKeys, SafeMap, StringPrototypeRepeat, StringPrototypeReplaceAll, SymbolToStringTag, ObjectDefineProperty } from '../primordials.js';
 import { natives } from '../natives.js';
 import { formatLog, inspect } from './inspect.js';
 import { isObject } from './webidl.js';
@@ -25,14 +25,14 @@ export function createConsole() {
   /** @param {any} label */
   const name = (label) => (label === undefined ? 'default' : `${label}`);
 
-  const console = {
+  const console = ObjectAssign(ObjectCreate({}), {
     log: (/** @type {any[]} */ ...args) => write(INFO, args),
     info: (/** @type {any[]} */ ...args) => write(INFO, args),
     debug: (/** @type {any[]} */ ...args) => write(DEBUG, args),
     warn: (/** @type {any[]} */ ...args) => write(WARN, args),
     error: (/** @type {any[]} */ ...args) => write(ERROR, args),
     trace: (/** @type {any[]} */ ...args) => write(DEBUG, [`Trace${args.length > 0 ? ': ' : ''}${formatLog(args)}\n${new Error().stack}`]),
-    dir: (/** @type {any} */ value) => write(INFO, [inspect(value, 4)]),
+    dir: (/** @type {any[]} */ ...args) => write(INFO, [inspect(args[0], 4)]),
     dirxml: (/** @type {any[]} */ ...args) => write(INFO, args),
     assert(/** @type {any} */ condition = false, /** @type {any[]} */ ...args) {
       if (condition) return;
@@ -83,7 +83,7 @@ export function createConsole() {
       if (!isObject(data)) { write(INFO, arguments.length === 0 ? [] : [data]); return; }
       write(INFO, [table(data, only)]);
     },
-  };
+  });
   ObjectDefineProperty(console, SymbolToStringTag, /** @type {any} */ ({ __proto__: null, value: 'console', configurable: true }));
   return console;
 }

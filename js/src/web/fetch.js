@@ -1,7 +1,9 @@
 /** The front of fetch(): the arguments become a Request, `hooks.fetch` sends it, and an abort rejects at once. */
-import { Error, newPromise, promiseReject, promiseThen } from '../primordials.js';
+import { Error, newPromise, StringPrototypeStartsWith, promiseReject, promiseThen } from '../primordials.js';
 import { addAbortAlgorithm, removeAbortAlgorithm } from './abort.js';
-import { Request, isRequest, requestSignal } from './request.js';
+import { failable } from './body.js';
+import { fetchData } from './data_url.js';
+import { Request, isRequest, requestSignal, requestToWire } from './request.js';
 import { isResponse } from './response.js';
 import { requireArguments } from './webidl.js';
 
@@ -16,6 +18,8 @@ export function createFetch(hooks) {
     } catch (error) {
       return promiseReject(error);
     }
+    const { url } = requestToWire(request);
+    if (StringPrototypeStartsWith(url, 'data:')) return abortable(requestSignal(request), () => fetchData(url, request));
     const send = hooks.fetch;
     if (send === undefined) return promiseReject(new Error('fetch: this Worker has no way to send requests'));
     return abortable(requestSignal(request), () => send(request));
@@ -37,7 +41,16 @@ export function abortable(signal, run) {
     addAbortAlgorithm(signal, stop);
     promiseThen(run(), (response) => {
       removeAbortAlgorithm(signal, stop);
-      resolve(checked(response));
+      try {
+        checked(response);
+      } catch (error) {
+        reject(error);
+        return;
+      }
+      const fail = failable(response);
+      if (signal.aborted) fail(signal.reason);
+      else addAbortAlgorithm(signal, () => fail(signal.reason));
+      resolve(response);
     }, (error) => {
       removeAbortAlgorithm(signal, stop);
       reject(error);

@@ -3,7 +3,7 @@
  * Nothing is received before somebody wants it. The other side's credit comes back as bytes are taken, so a body that nobody reads
  * stops its sender.
  */
-import { ArrayPrototypePush, ArrayPrototypeShift, Error, TypeError, Uint8Array, describeError, newPromise, promiseIgnore } from '../primordials.js';
+import { ArrayPrototypePush, ArrayPrototypeShift, Error, TypeError, Uint8Array, newPromise, promiseIgnore } from '../primordials.js';
 import { openReceiving, openSending, streamConsumed, streamEnd, streamReset, streamWrite } from '../link.js';
 import { concat } from './bytes.js';
 import { chunkBytes, getReader, readerCancel, readerRead } from './streams.js';
@@ -12,11 +12,19 @@ export class LinkBody {
   #id; #open = false;
   /** @type {Uint8Array[]} */ #queue = [];
   #ended = false;
-  /** @type {any} */ #error = undefined;
+  /** [reason] once it failed. @type {any[]|null} */ #failed = null;
   /** @type {(() => void)|null} */ #wake = null;
 
-  /** @param {number} id a stream that the other side sends */
-  constructor(id) { this.#id = id; }
+  /** @param {number} id a stream that the other side sends; -1: none, for of() */
+  constructor(id) { this.#id = id; this.#open = id < 0; }
+
+  /** @param {Uint8Array} bytes @returns {LinkBody} a source that has all it will ever have */
+  static of(bytes) {
+    const made = new LinkBody(-1);
+    made.#ended = true;
+    if (bytes.length > 0) ArrayPrototypePush(made.#queue, bytes);
+    return made;
+  }
 
   #start() {
     this.#open = true;
@@ -24,7 +32,7 @@ export class LinkBody {
       __proto__: null,
       data: (/** @type {Uint8Array} */ bytes) => { ArrayPrototypePush(this.#queue, bytes); this.#notify(); },
       end: () => { this.#ended = true; this.#notify(); },
-      reset: (/** @type {string} */ message) => { this.#error = new TypeError(message || 'The body was cut off'); this.#notify(); },
+      reset: (/** @type {string} */ message) => { this.#failed ??= [new TypeError(message || 'The body was cut off')]; this.#notify(); },
     }));
   }
   #notify() {
@@ -33,42 +41,60 @@ export class LinkBody {
     if (wake !== null) wake();
   }
   #wait() { return newPromise((resolve) => { this.#wake = resolve; }); }
+  #take() {
+    const bytes = /** @type {Uint8Array} */ (ArrayPrototypeShift(this.#queue));
+    if (this.#id >= 0) streamConsumed(this.#id, bytes.length);
+    return bytes;
+  }
 
-  /** The next bytes; null at the end. One reader at a time. @returns {Promise<Uint8Array|null>} */
+  /** See ByteSource. @returns {Promise<{bytes: Uint8Array}|null>} */
   async read() {
     if (!this.#open) this.#start();
-    while (this.#queue.length === 0) {
-      if (this.#error !== undefined) throw this.#error;
+    for (;;) {
+      if (this.#failed !== null) throw this.#failed[0];
+      if (this.#queue.length > 0) return /** @type {any} */ ({ __proto__: null, bytes: this.#take() });
       if (this.#ended) return null;
       await this.#wait();
     }
-    const bytes = /** @type {Uint8Array} */ (ArrayPrototypeShift(this.#queue));
-    streamConsumed(this.#id, bytes.length);
-    return bytes;
   }
-  /** Everything. @returns {Promise<Uint8Array>} */
+  /** Everything. @returns {Promise<{bytes: Uint8Array}>} */
   async readAll() {
     if (!this.#open) this.#start();
     /** @type {Uint8Array[]} */ const chunks = [];
     for (;;) {
-      while (this.#queue.length > 0) {
-        const bytes = /** @type {Uint8Array} */ (ArrayPrototypeShift(this.#queue));
-        streamConsumed(this.#id, bytes.length);
-        ArrayPrototypePush(chunks, bytes);
-      }
-      if (this.#error !== undefined) throw this.#error;
-      if (this.#ended) return chunks.length === 0 ? new Uint8Array(0) : concat(chunks);
+      if (this.#failed !== null) throw this.#failed[0];
+      while (this.#queue.length > 0) ArrayPrototypePush(chunks, this.#take());
+      if (this.#ended) return /** @type {any} */ ({ __proto__: null, bytes: chunks.length === 0 ? new Uint8Array(0) : concat(chunks) });
       await this.#wait();
     }
   }
   /** No more is wanted. @param {any} [reason] */
   cancel(reason = undefined) {
     if (!this.#open) this.#start();
-    if (this.#ended || this.#error !== undefined) return;
+    if (this.#ended || this.#failed !== null) return;
     this.#ended = true;
     this.#queue.length = 0;
-    streamReset(this.#id, reason === undefined ? 'cancelled' : describeError(reason));
+    streamReset(this.#id, reason === undefined ? 'cancelled' : errorText(reason));
     this.#notify();
+  }
+  /** Whoever reads, now or later, gets this error; nothing more is received. @param {any} reason */
+  fail(reason) {
+    if (this.#failed !== null) return;
+    const over = this.#ended;
+    if (!this.#open && !over) this.#start();
+    this.#failed = [reason];
+    this.#queue.length = 0;
+    if (!over) streamReset(this.#id, errorText(reason));
+    this.#notify();
+  }
+}
+
+/** @param {any} error */
+function errorText(error) {
+  try {
+    return typeof error === 'object' && error !== null && typeof error.message === 'string' ? `${error.name}: ${error.message}` : `${error}`;
+  } catch {
+    return 'an error that cannot be described';
   }
 }
 
@@ -109,7 +135,7 @@ export function sendStream(stream, failed = () => {}) {
   sender.onGone = (message) => promiseIgnore(readerCancel(reader, new Error(message)));
   return { id: sender.id, done: pump(sender, async () => {
     const step = await readerRead(reader);
-    return step.done ? null : chunkBytes(step.value);
+    return step.done ? null : /** @type {any} */ ({ __proto__: null, bytes: chunkBytes(step.value) });
   }, (error) => { promiseIgnore(readerCancel(reader, error)); failed(error); }) };
 }
 
@@ -120,19 +146,19 @@ export function relay(body) {
   return { id: sender.id, done: pump(sender, () => body.read(), () => body.cancel()) };
 }
 
-/** @param {Sender} sender @param {() => Promise<Uint8Array|null>} read @param {(error: any) => void} failed */
+/** @param {Sender} sender @param {() => Promise<{bytes: Uint8Array}|null>} read @param {(error: any) => void} failed */
 async function pump(sender, read, failed) {
   try {
     for (;;) {
-      const bytes = await read();
+      const chunk = await read();
       if (sender.gone !== null) return;
-      if (bytes === null) break;
-      await sender.write(bytes);
+      if (chunk === null) break;
+      await sender.write(chunk.bytes);
     }
     streamEnd(sender.id);
   } catch (error) {
     if (sender.gone !== null) return;
-    streamReset(sender.id, describeError(error));
+    streamReset(sender.id, errorText(error));
     failed(error);
   }
 }

@@ -10,7 +10,7 @@ import { isSignal, newSignal, abortSignal, anySignal } from './abort.js';
 import { hrefOfParts, parseURL } from './url.js';
 import { domError } from './dom_exception.js';
 import { isReadableStream } from './streams.js';
-import { EMPTY, finishInterface, isObject, requireArguments, toByteString, toDOMString, toDictionary, toUSVString } from './webidl.js';
+import { EMPTY, finishInterface, isObject, isUint8Array, requireArguments, toByteString, toDOMString, toDictionary, toUSVString } from './webidl.js';
 
 /** The base of relative addresses: there is none in a Worker; the conformance tests set one. @type {string|undefined} */
 let baseURL;
@@ -210,7 +210,7 @@ export class Request extends Body {
       if (body !== null && body !== undefined) {
         if (typeof body === 'number') setBody(made, LINK, new LinkBody(body));
         else if (typeof body === 'string') setBody(made, TEXT, body);
-        else setBody(made, BYTES, new Uint8Array(body));
+        else setBody(made, BYTES, isUint8Array(body) ? body : new Uint8Array(body));
       }
       return made;
     };

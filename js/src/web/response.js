@@ -163,7 +163,7 @@ export class Response extends Body {
       if (body !== null && body !== undefined) {
         if (typeof body === 'number') setBody(made, LINK, new LinkBody(body));
         else if (typeof body === 'string') setBody(made, TEXT, body);
-        else setBody(made, BYTES, new Uint8Array(body));
+        else setBody(made, BYTES, isUint8Array(body) ? body : new Uint8Array(body));
       }
       return made;
     };

@@ -8,7 +8,8 @@ import {
   TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
 } from 'web-streams-polyfill';
 import {
-  ArrayPrototypePush, Number, ObjectPrototypeHasOwnProperty, SafeWeakMap, TypeError, TypedArrayPrototypeGetByteLength, Uint8Array, uncurryThis,
+  ArrayPrototypePush, Number, ObjectFreeze, ObjectGetOwnPropertySymbols, ObjectPrototypeHasOwnProperty, SafeWeakMap, SymbolPrototypeGetDescription, TypeError,
+  TypedArrayPrototypeGetByteLength, Uint8Array, newPromise, promiseIgnore, uncurryThis,
 } from '../primordials.js';
 import { concat } from './bytes.js';
 import { finishInterface, isBufferSource, isObject, toEnforcedInteger, viewBytes } from './webidl.js';
@@ -24,7 +25,6 @@ export {
 /** @type {(stream: any) => [any, any]} */ export const teeStream = uncurryThis(ReadableStream.prototype.tee);
 /** @type {(from: any, to: any, options?: any) => Promise<void>} */ export const pipeTo = uncurryThis(ReadableStream.prototype.pipeTo);
 /** @type {(stream: any) => any} */ export const getWriter = uncurryThis(WritableStream.prototype.getWriter);
-/** @type {(reader: any) => Promise<{value: any, done: boolean}>} */ export const readerRead = uncurryThis(ReadableStreamDefaultReader.prototype.read);
 /** @type {(reader: any, reason?: any) => Promise<void>} */ export const readerCancel = uncurryThis(ReadableStreamDefaultReader.prototype.cancel);
 /** @type {(reader: any) => void} */ export const readerRelease = uncurryThis(ReadableStreamDefaultReader.prototype.releaseLock);
 /** @type {(writer: any, chunk: any) => Promise<void>} */ export const writerWrite = uncurryThis(WritableStreamDefaultWriter.prototype.write);
@@ -34,6 +34,31 @@ const controllerEnqueue = uncurryThis(ReadableByteStreamController.prototype.enq
 const controllerClose = uncurryThis(ReadableByteStreamController.prototype.close);
 const controllerRequest = uncurryThis(/** @type {any} */ (Object.getOwnPropertyDescriptor(ReadableByteStreamController.prototype, 'byobRequest')).get);
 const requestRespond = uncurryThis(ReadableStreamBYOBRequest.prototype.respond);
+
+const pullSteps = symbolOf(ReadableStreamDefaultController.prototype, '[[PullSteps]]');
+/** @param {any} prototype @param {string} description @returns {symbol} */
+function symbolOf(prototype, description) {
+  const symbols = ObjectGetOwnPropertySymbols(prototype);
+  for (let i = 0; i < symbols.length; i++) if (SymbolPrototypeGetDescription(symbols[i]) === description) return symbols[i];
+  throw new TypeError(`web-streams-polyfill has no ${description}`);
+}
+/**
+ * Reads one chunk by the standard's read request, without a promise of an object that Object.prototype.then could catch.
+ * @param {any} reader @param {(chunk: any) => void} chunk may be called before this returns @param {() => void} close @param {(error: any) => void} failed
+ */
+export function readRequest(reader, chunk, close, failed) {
+  const stream = reader._ownerReadableStream;
+  if (stream === undefined) { failed(new TypeError('The reader was released')); return; }
+  stream._disturbed = true;
+  if (stream._state === 'closed') close();
+  else if (stream._state === 'errored') failed(stream._storedError);
+  else stream._readableStreamController[pullSteps]({ __proto__: null, _chunkSteps: chunk, _closeSteps: close, _errorSteps: failed });
+}
+/** As reader.read(), but the step inherits nothing. @param {any} reader @returns {Promise<{value: any, done: boolean}>} */
+export const readerRead = (reader) => newPromise((resolve, reject) => {
+  readRequest(reader, (value) => resolve({ __proto__: null, value, done: false }), () => resolve(DONE), reject);
+});
+const DONE = ObjectFreeze({ __proto__: null, value: undefined, done: true });
 
 /** @param {any} value @returns {boolean} */
 export const isReadableStream = (value) => isObject(value) && ObjectPrototypeHasOwnProperty(value, '_readableStreamController');
@@ -54,7 +79,7 @@ export function consumeStream(stream) {
 }
 
 /**
- * What a stream of ours is made from, while nothing has been read: bytes or a LinkBody. Lets `new Response(other.body, other)` go
+ * What a stream of ours is made from, while nothing has been read: bytes or a source with readAll() (link_body.js). Lets `new Response(other.body, other)` go
  * out without being pumped. @type {WeakMap<any, any>}
  */
 const origins = new SafeWeakMap();
@@ -86,17 +111,18 @@ function byteSource(pull, cancel) {
 }
 
 /**
- * A byte stream over a source of ours. @param {{read: () => Promise<Uint8Array|null>, cancel: (reason: any) => void}} source
- * @param {boolean} [remember] originOf() tells it: it is a LinkBody @returns {any}
+ * Bytes that come from elsewhere. `read`: the next of them, in an object that inherits nothing (so that no `then` is found), null at
+ * the end; one call at a time. @typedef {{read: () => Promise<{bytes: Uint8Array}|null>, cancel: (reason?: any) => any}} ByteSource
  */
-export function sourceStream(source, remember = true) {
+/** A byte stream over a source of ours. @param {ByteSource} source @param {boolean} [whole] the source may be taken in the stream's place @returns {any} */
+export function sourceStream(source, whole = false) {
   const stream = byteSource(async (controller) => {
-    /** @type {Uint8Array|null} */ let chunk;
-    do chunk = await source.read(); while (chunk !== null && chunk.length === 0);
+    /** @type {{bytes: Uint8Array}|null} */ let chunk;
+    do chunk = await source.read(); while (chunk !== null && chunk.bytes.length === 0);
     if (chunk === null) finish(controller);
-    else controllerEnqueue(controller, chunk);
+    else controllerEnqueue(controller, chunk.bytes);
   }, (reason) => source.cancel(reason));
-  if (remember) origins.set(stream, source);
+  if (whole) origins.set(stream, source);
   return stream;
 }
 
@@ -106,16 +132,33 @@ export function chunkBytes(chunk) {
   throw new TypeError('A chunk of a body is not bytes (a Uint8Array): encode text with TextEncoder or pipe it through a TextEncoderStream');
 }
 
-/** Reads everything. @param {any} stream neither locked nor disturbed @returns {Promise<Uint8Array>} */
-export async function readAll(stream) {
+/** Reads everything. @param {any} stream neither locked nor disturbed @returns {Promise<{bytes: Uint8Array}>} */
+export function readAll(stream) {
   const reader = getReader(stream);
   /** @type {Uint8Array[]} */ const chunks = [];
-  for (;;) {
-    const step = await readerRead(reader);
-    if (step.done) break;
-    ArrayPrototypePush(chunks, chunkBytes(step.value));
-  }
-  return chunks.length === 0 ? new Uint8Array(0) : chunks.length === 1 ? new Uint8Array(chunks[0]) : concat(chunks);
+  return newPromise((resolve, reject) => {
+    let pulling = false, again = false;
+    const chunk = (/** @type {any} */ value) => {
+      try {
+        ArrayPrototypePush(chunks, chunkBytes(value));
+      } catch (error) {
+        promiseIgnore(readerCancel(reader, error));
+        reject(error);
+        return;
+      }
+      next();
+    };
+    const close = () => resolve({ __proto__: null, bytes: chunks.length === 0 ? new Uint8Array(0) : chunks.length === 1 ? new Uint8Array(chunks[0]) : concat(chunks) });
+    // Chunks that are there already come before the request returns: a loop, so that no number of them deepens the stack.
+    function next() {
+      again = true;
+      if (pulling) return;
+      pulling = true;
+      while (again) { again = false; readRequest(reader, chunk, close, reject); }
+      pulling = false;
+    }
+    next();
+  });
 }
 
 /** Bytes through unchanged, without a queue: a write is done when it was read. */

@@ -94,12 +94,14 @@ export function viewBytes(value, what) {
   if (typeof value === 'object' && value !== null) {
     const tag = TypedArrayPrototypeGetSymbolToStringTag(value);
     if (tag !== undefined) {
-      return new Uint8Array(unshared(TypedArrayPrototypeGetBuffer(value)), TypedArrayPrototypeGetByteOffset(value), TypedArrayPrototypeGetByteLength(value));
+      const length = TypedArrayPrototypeGetByteLength(value);
+      // Empty, or detached, which counts as empty.
+      return length === 0 ? new Uint8Array(0) : new Uint8Array(unshared(TypedArrayPrototypeGetBuffer(value)), TypedArrayPrototypeGetByteOffset(value), length);
     }
     if (ArrayBufferIsView(value)) {
       return new Uint8Array(unshared(DataViewPrototypeGetBuffer(value)), DataViewPrototypeGetByteOffset(value), DataViewPrototypeGetByteLength(value));
     }
-    if (isArrayBuffer(value)) return new Uint8Array(value);
+    if (isArrayBuffer(value)) return ArrayBufferPrototypeGetByteLength(value) === 0 ? new Uint8Array(0) : new Uint8Array(value);
   }
   throw new TypeError(`${what} is neither an ArrayBuffer nor a view of one`);
 }
