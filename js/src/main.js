@@ -20,9 +20,11 @@ import { respond } from './web/response.js';
 import { BootstrapTarget } from './workers/bootstrap.js';
 import { addBuiltins, builtins } from './workers/builtins.js';
 import { worker } from './workers/ctx.js';
+import { createObjects } from './workers/durable_object.js';
 import { handleFetch, makeLoopback, receiverOf } from './workers/entrypoint.js';
 import { makeEnv } from './workers/env.js';
 import { beginTrace, setTails, traceFailure, traceLog } from './workers/events.js';
+import { WebSocketRequestResponsePair } from './workers/object_sockets.js';
 import { fetchOutbound, setOutbound } from './workers/outbound.js';
 
 const NOTHING = encodePlain(null);
@@ -30,6 +32,8 @@ const NOTHING = encodePlain(null);
 const hooks = { __proto__: null, fetch: fetchOutbound };
 /** @type {any} */
 let web = null;
+/** The Durable Objects of a host Worker. @type {import('./workers/durable_object.js').Objects|null} */
+let objects = null;
 /** Asynchronous context is kept (AsyncLocalStorage). */
 let tracked = false;
 /** HTTP requests that are being answered, by their call. @type {Map<number, {request: any, context: RequestContext}>} */
@@ -42,6 +46,9 @@ export default function boot(natives_) {
   put(Symbol, 'asyncDispose', asyncDisposeSymbol);
   web = installWeb(globalThis, hooks);
   installCrypto(globalThis);
+  ObjectDefineProperty(globalThis, 'WebSocketRequestResponsePair', /** @type {any} */ ({
+    __proto__: null, value: WebSocketRequestResponsePair, writable: true, enumerable: false, configurable: true,
+  }));
   setReporter((error, context) => {
     if (context !== null) traceFailure(context, error);
     web.reportException(error);
@@ -103,7 +110,13 @@ function init(call, given) {
       });
     };
     if (given.channel === undefined) {
-      worker.env = makeEnv(given.bindings ?? [], objectNamespace);
+      objects = createObjects({
+        findClass: (name) => (worker.exports !== null && name in worker.exports ? worker.exports[name] : undefined),
+        env: () => worker.env,
+        exports: () => worker.loopback,
+        deleteAllDeletesAlarm: rule(worker.compatibilityDate, 'delete_all_deletes_alarm', 'delete_all_preserves_alarm', '2026-02-24'),
+      }, given.objects ?? []);
+      worker.env = makeEnv(given.bindings ?? [], (className) => /** @type {any} */ (objects).namespace(className));
       run(null);
       return;
     }
@@ -171,16 +184,9 @@ function evaluate(given, done, failed) {
   }
 }
 
-/** @param {string} className @returns {any} what stands for a namespace */
-function objectNamespace(className) {
-  const missing = () => { throw new Error(`Durable Objects are not supported yet: the namespace of "${className}" does nothing.`); };
-  return { __proto__: null, get: missing, getByName: missing, idFromName: missing, idFromString: missing, newUniqueId: missing, jurisdiction: missing };
-}
-
-/** @param {string} name @returns {any} */
+/** @param {string} name @returns {any} ctx.exports of a class that the configuration has as one of Durable Objects */
 function objectExport(name) {
-  void name;
-  return undefined;
+  return objects !== null && objects.classes.has(name) ? objects.namespace(name) : undefined;
 }
 
 // --- events
@@ -216,6 +222,16 @@ function scheduled(call, given) {
   } catch (error) {
     fail(error);
   }
+}
+
+/** The alarm of a Durable Object. @param {number} call @param {any} given */
+function alarm(call, given) {
+  const run = () => {
+    if (objects === null) throw new Error('This Worker has no Durable Objects.');
+    promiseThen(objects.alarm(given), () => natives.return(call, NOTHING), (error) => throwTo(call, error));
+  };
+  if (worker.ready === null) run();
+  else promiseThen(worker.ready, run);
 }
 
 /** An HTTP request from outside. @param {number} call @param {string} method @param {string} url @param {string} headers @param {any} body */
@@ -273,6 +289,7 @@ const dispatch = {
       switch (method) {
         case 'init': init(call, given); return;
         case 'scheduled': scheduled(call, given); return;
+        case 'alarm': alarm(call, given); return;
         case 'channel':
           openSession(given, new BootstrapTarget(null));
           natives.return(call, NOTHING);

@@ -4,14 +4,12 @@
 #include "app/containers.h"
 #include "app/objects.h"
 #include "app/storage.h"
+#include "app/storage_pieces.h"
 #include "base/paths.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define FRAME_ROOM ((size_t)768 << 10)                      /* what is sent in one answer, at most */
-#define STAGE_MAX (STORAGE_ANSWER_MAX + ((size_t)64 << 10)) /* arguments in pieces */
 
 struct objects {
     struct objects_config config;
@@ -37,8 +35,7 @@ struct handle {
     struct handle *next;
     struct objects_session *session; /* NULL: ended */
     struct storage_session *storage;
-    struct buf staged;  /* arguments that did not fit a frame */
-    struct buf pending; /* rest of an answer that did not */
+    struct storage_pieces pieces;
 };
 
 /* ---- classes ---- */
@@ -173,8 +170,7 @@ static void empty_handle(struct handle *h)
     storage_session_end(h->storage);
     h->storage = NULL;
     h->session = NULL;
-    buf_free(&h->staged);
-    buf_free(&h->pending);
+    storage_pieces_free(&h->pieces);
 }
 
 static void session_end(struct objects_session *s, const struct error *why)
@@ -269,70 +265,6 @@ static void on_handle_drop(void *object)
     free(h);
 }
 
-static int stage(struct handle *h, const struct cbor_reader *args, struct error *err)
-{
-    struct cbor_reader r;
-    struct cbor_item it;
-    if (!cbor_map_find(args, "data", &r) || cbor_next(&r, &it) < 0 || it.type != CBOR_BYTES)
-        return error_field(err, "data", "data: expected bytes");
-    if (h->staged.len + it.len > STAGE_MAX || buf_append(&h->staged, it.data, it.len) < 0) {
-        buf_free(&h->staged);
-        buf_init(&h->staged, STAGE_MAX);
-        return error_set(err, ERROR_LIMIT, "the arguments of a call have more than %zu bytes", STAGE_MAX);
-    }
-    return 0;
-}
-
-/* An answer as large as that goes in pieces: {pieces: bytes in all}, then as many as piece() is asked for. */
-static void answer_whole(struct handle *h, struct link_call *call, struct buf *answer)
-{
-    struct buf head;
-    if (answer->len <= FRAME_ROOM) {
-        link_return(call, answer->data, answer->len);
-        return;
-    }
-    buf_init(&head, 64);
-    cbor_put_map(&head, 1);
-    cbor_put_text(&head, "pieces");
-    cbor_put_uint(&head, answer->len);
-    buf_free(&h->pending);
-    h->pending = *answer;
-    buf_init(answer, 0);
-    link_return(call, head.data, head.len);
-    buf_free(&head);
-}
-
-static void answer_piece(struct handle *h, struct link_call *call)
-{
-    struct buf b;
-    size_t n = h->pending.len < FRAME_ROOM ? h->pending.len : FRAME_ROOM;
-    buf_init(&b, 0);
-    cbor_put_bytes(&b, h->pending.data ? h->pending.data : (const uint8_t *)"", n);
-    buf_consume(&h->pending, n);
-    if (h->pending.len == 0)
-        buf_free(&h->pending);
-    link_return(call, b.data, b.len);
-    buf_free(&b);
-}
-
-/* Arguments that came in pieces are used up by the call, whatever becomes of it. */
-static int call_storage(struct handle *h, const char *method, struct cbor_reader args, struct buf *answer,
-                        struct error *err)
-{
-    struct buf staged = h->staged;
-    buf_init(&h->staged, STAGE_MAX);
-    int r = 0;
-    if (staged.len > 0) {
-        if (!cbor_well_formed(staged.data, staged.len))
-            r = error_field(err, "data", "data: the pieces are no well-formed value");
-        cbor_reader_init(&args, staged.data, staged.len);
-    }
-    if (r == 0)
-        r = storage_call(h->storage, method, args, answer, err);
-    buf_free(&staged);
-    return r;
-}
-
 /* UNTRUSTED INPUT */
 static void on_handle_call(void *object, struct link_call *call, const char *method, struct cbor_reader args)
 {
@@ -345,19 +277,11 @@ static void on_handle_call(void *object, struct link_call *call, const char *met
         return;
     }
     h->session->frames++;
-    if (strcmp(method, "piece") == 0) {
-        answer_piece(h, call);
-        return;
-    }
-    buf_init(&answer, STORAGE_ANSWER_MAX + ((size_t)1 << 20));
-    int r =
-        strcmp(method, "stage") == 0 ? stage(h, &args, &err) : call_storage(h, method, args, &answer, &err);
-    if (r < 0)
+    buf_init(&answer, 0);
+    if (storage_pieces_call(&h->pieces, h->storage, method, args, &answer, &err) < 0)
         link_throw(call, &err);
-    else if (answer.len == 0)
-        link_return(call, NULL, 0);
     else
-        answer_whole(h, call, &answer);
+        link_return(call, answer.data, answer.len);
     buf_free(&answer);
 }
 
@@ -373,8 +297,7 @@ static struct handle *new_handle(struct objects_session *s, const char *class_na
         error_oom(err);
         return NULL;
     }
-    buf_init(&h->staged, STAGE_MAX);
-    buf_init(&h->pending, 0);
+    storage_pieces_init(&h->pieces);
     if (storage_session_begin(s->objects->storage, class_name, id, &h->storage, err) < 0) {
         free(h);
         return NULL;

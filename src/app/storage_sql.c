@@ -344,13 +344,15 @@ static int answer_exec(struct run *run, const struct buf *rows, uint64_t count, 
     struct storage_cursor *c = NULL;
     if (more && !(c = keep_cursor(o, run->statement, count)))
         return error_oom(err);
-    cbor_put_map(answer, c ? 5 : 4);
+    cbor_put_map(answer, c ? 6 : 5);
     put_columns(answer, run->statement);
     put_rows(answer, rows, count);
     cbor_put_text(answer, "read");
     cbor_put_uint(answer, rows_read(run->statement, count));
     cbor_put_text(answer, "written");
     cbor_put_uint(answer, (uint64_t)(sqlite3_total_changes64(o->db) - run->changes_before));
+    cbor_put_text(answer, "dirty");
+    cbor_put_bool(answer, o->in_transaction);
     if (c) {
         cbor_put_text(answer, "cursor");
         cbor_put_uint(answer, c->number);

@@ -85,7 +85,8 @@
  *   delete*  {keys: [text]} -> {count}   -- likewise
  *   deleteAll* {alarm: bool} -> null   -- every table and key; the alarm too if so asked
  *   sql*     {query: text, params: [null|int|double|text|bytes]} -> {columns: [text], rows: [[...]], cursor: uint|absent,
- *            read: uint, written: uint}   -- the last statement's rows, at most what fits; the rest with
+ *            read: uint, written: uint, dirty: bool}   -- the last statement's rows, at most what fits; the rest with `next`.
+ *            dirty: something is not on disk yet
  *   next*    {cursor} -> {rows, read, cursor|absent}; close* {cursor} -> null
  *   size*    {} -> {bytes}
  *   begin*   {apart: bool} -> null; commit* / rollback* {} -> null   -- nest as savepoints. apart: what was written before is
