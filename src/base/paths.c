@@ -2,11 +2,11 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/user.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,14 +62,14 @@ static int default_data(char **ret, struct error *err)
     if (xdg)
         return join(ret, err, xdg, "/cloister");
     const char *home = env_absolute("HOME");
-    if (!home) {
-        struct passwd *pw = getpwuid(geteuid());
-        home = pw && pw->pw_dir && pw->pw_dir[0] == '/' ? pw->pw_dir : NULL;
-    }
-    if (!home)
-        return error_set(err, ERROR_NOT_FOUND,
-                         "no home directory is known; set HOME, or choose with --data-dir");
-    return join(ret, err, home, "/.local/share/cloister");
+    struct user user = {0};
+    if (!home && user_find(geteuid(), &user) && user.home[0] == '/')
+        home = user.home;
+    int r = home ? join(ret, err, home, "/.local/share/cloister")
+                 : error_set(err, ERROR_NOT_FOUND,
+                             "no home directory is known; set HOME, or choose with --data-dir");
+    user_free(&user);
+    return r;
 }
 
 static int default_run(char **ret, struct error *err)

@@ -1,12 +1,12 @@
 /* Limits: which control group hierarchies can be used by us, tried by making a group; uid ranges. */
 #include "base/cleanup.h"
+#include "base/user.h"
 #include "base/fd.h"
 #include "cli/doctor.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -188,8 +188,8 @@ static void check_uid_range(const struct doctor *d, struct finding *f)
         finding_ok(f, "root gives each container 65536 ids of its own");
         return;
     }
-    struct passwd *pw = getpwuid(getuid());
-    const char *name = pw ? pw->pw_name : NULL;
+    struct user user;
+    const char *name = user_find(getuid(), &user) ? user.name : NULL;
     unsigned long uids = 0, gids = 0;
     if (access("/usr/bin/newuidmap", X_OK) < 0 || access("/usr/bin/newgidmap", X_OK) < 0) {
         finding_set(f, FINDING_LIMITED,
@@ -209,6 +209,7 @@ static void check_uid_range(const struct doctor *d, struct finding *f)
     } else {
         finding_ok(f, "%lu uids and %lu gids by newuidmap", uids, gids);
     }
+    user_free(&user);
 }
 
 const struct check doctor_limit_checks[] = {

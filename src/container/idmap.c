@@ -2,10 +2,10 @@
 
 #include "base/cleanup.h"
 #include "base/fd.h"
+#include "base/user.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,8 +124,8 @@ int idmap_enter_rootless(struct idmap *m, struct error *err)
     uid_t uid = geteuid();
     gid_t gid = getegid();
     struct subid u, g;
-    struct passwd *pw = getpwuid(uid);
-    const char *name = pw ? pw->pw_name : "";
+    struct user user;
+    const char *name = user_find(uid, &user) ? user.name : "";
     int go = -1;
     pid_t mapper = -1;
     memset(m, 0, sizeof *m);
@@ -133,6 +133,7 @@ int idmap_enter_rootless(struct idmap *m, struct error *err)
     if (subid_find("/etc/subuid", name, uid, &u) && subid_find("/etc/subgid", name, uid, &g) &&
         (access("/usr/bin/newuidmap", X_OK) == 0))
         mapper = fork_mapper(uid, gid, &u, &g, &go);
+    user_free(&user);
     halve_signals();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0) {
         int saved = errno;
