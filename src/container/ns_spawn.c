@@ -54,7 +54,13 @@ static int join_cgroups(const struct ns_spawn *s)
     return 0;
 }
 
-/* Runs in a copy of our memory while we wait. Returns errno. */
+/* What the child works on, in the memory that it shares with us. */
+struct birth {
+    const struct ns_spawn *s;
+    volatile int failed; /* errno of what kept it from becoming the agent */
+};
+
+/* Runs in our memory, on a stack of its own, while we wait. Returns only when it failed. */
 static int become_agent(const struct ns_spawn *s)
 {
     static char name[] = "cloister-init";
@@ -69,15 +75,58 @@ static int become_agent(const struct ns_spawn *s)
         return errno;
     /* Above the targets first, so that no dup2 overwrites a source. */
     int link = fcntl(s->link_fd, F_DUPFD, 16), program = fcntl(s->agent_memfd, F_DUPFD_CLOEXEC, 16);
-    int report = fcntl(s->report_fd, F_DUPFD_CLOEXEC, 16);
-    if (keep_capabilities() < 0 || link < 0 || program < 0 || report < 0 || dup2(s->null_fd, 0) < 0 ||
+    if (keep_capabilities() < 0 || link < 0 || program < 0 || dup2(s->null_fd, 0) < 0 ||
         dup2(s->null_fd, 1) < 0 || dup2(s->null_fd, 2) < 0 || dup2(link, AGENT_LINK_FD) < 0 ||
-        dup3(program, AGENT_LINK_FD + 1, O_CLOEXEC) < 0 || dup3(report, AGENT_LINK_FD + 2, O_CLOEXEC) < 0 ||
-        syscall(SYS_close_range, AGENT_LINK_FD + 3, ~0u, 0) < 0)
+        dup3(program, AGENT_LINK_FD + 1, O_CLOEXEC) < 0 ||
+        syscall(SYS_close_range, AGENT_LINK_FD + 2, ~0u, 0) < 0)
         return errno;
     sigprocmask(SIG_SETMASK, &none, NULL);
     syscall(SYS_execveat, AGENT_LINK_FD + 1, "", argv, envp, AT_EMPTY_PATH);
     return errno;
+}
+
+static void child_main(struct birth *b)
+{
+    b->failed = become_agent(b->s);
+    _exit(127);
+}
+
+/* clone3(2) into our own memory: the C library has no function for it. The child begins in child_main() on
+ * the stack that `args` names, which it never leaves. */
+static long clone3_into(struct clone_args *args, struct birth *b)
+{
+#if defined(__x86_64__)
+    long result = SYS_clone3;
+    __asm__ volatile("syscall\n\t"
+                     "test %%rax, %%rax\n\t"
+                     "jnz 1f\n\t"
+                     "xor %%ebp, %%ebp\n\t"
+                     "mov %[birth], %%rdi\n\t"
+                     "call *%[begin]\n\t"
+                     "hlt\n"
+                     "1:"
+                     : "+a"(result)
+                     : "D"(args), "S"(sizeof *args), [begin] "r"(child_main), [birth] "r"(b)
+                     : "rcx", "r11", "cc", "memory");
+    return result;
+#elif defined(__aarch64__)
+    register long number __asm__("x8") = SYS_clone3;
+    register long result __asm__("x0") = (long)args;
+    register long size __asm__("x1") = sizeof *args;
+    __asm__ volatile("svc #0\n\t"
+                     "cbnz x0, 1f\n\t"
+                     "mov x29, #0\n\t"
+                     "mov x0, %[birth]\n\t"
+                     "blr %[begin]\n\t"
+                     "brk #0\n"
+                     "1:"
+                     : "+r"(result)
+                     : "r"(number), "r"(size), [begin] "r"(child_main), [birth] "r"(b)
+                     : "x30", "cc", "memory");
+    return result;
+#else
+#error "clone3_into() must be written for this processor"
+#endif
 }
 
 /* What the kernel counts per user (inotify instances and watches, timers, queued signals, message queues) it
@@ -92,67 +141,62 @@ static int become(uid_t uid)
     return 0;
 }
 
-/* Like fork(2) into new namespaces and, where given, a control group of version 2: born there, it need not be
- * moved. */
-static pid_t clone_agent(const struct ns_spawn *s, int *ret_pidfd)
+/* Like vfork(2) into new namespaces and, where given, a control group of version 2: born there, it need not
+ * be moved. Our memory is not copied, which would take longer than all the rest. */
+static pid_t clone_agent(struct birth *b, uint8_t *stack, int *ret_pidfd)
 {
-    struct clone_args args = {.flags = CLONE_VFORK | CLONE_PIDFD | CLONE_NEWUSER | CLONE_NEWNS |
-                                       CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS,
+    struct clone_args args = {.flags = CLONE_VM | CLONE_VFORK | CLONE_CLEAR_SIGHAND | CLONE_PIDFD |
+                                       CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET |
+                                       CLONE_NEWIPC | CLONE_NEWUTS,
                               .pidfd = (uint64_t)(uintptr_t)ret_pidfd,
+                              .stack = (uint64_t)(uintptr_t)stack,
+                              .stack_size = CHILD_STACK,
                               .exit_signal = SIGCHLD};
-    if (s->cgroup_fd >= 0) {
+    if (b->s->cgroup_fd >= 0) {
         args.flags |= CLONE_INTO_CGROUP;
-        args.cgroup = (uint64_t)s->cgroup_fd;
+        args.cgroup = (uint64_t)b->s->cgroup_fd;
     }
-    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-    if (pid == 0) {
-        int failed = become_agent(s);
-        ssize_t ignored = write(s->report_fd, &failed, sizeof failed);
-        (void)ignored;
-        _exit(127);
-    }
-    return pid;
+    long result = clone3_into(&args, b);
+    if (result >= 0)
+        return (pid_t)result;
+    errno = (int)-result;
+    return -1;
 }
 
-static pid_t clone_as_owner(const struct ns_spawn *s, int *ret_pidfd)
+static pid_t clone_as_owner(struct birth *b, uint8_t *stack, int *ret_pidfd)
 {
     pid_t pid = -1;
-    if (s->owner && become(s->owner) == 0) {
-        pid = clone_agent(s, ret_pidfd);
+    if (b->s->owner && become(b->s->owner) == 0) {
+        pid = clone_agent(b, stack, ret_pidfd);
         int saved = errno;
         if (become(0) < 0)
             abort(); /* cannot happen: 0 is our saved id; and nothing may go on under a container's id */
         errno = saved;
     }
     /* As root where only root may make user namespaces: then the counts are root's, as they must be. */
-    return pid < 0 ? clone_agent(s, ret_pidfd) : pid;
+    return pid < 0 ? clone_agent(b, stack, ret_pidfd) : pid;
 }
 
-int ns_spawn(const struct ns_spawn *given, pid_t *ret_pid, int *ret_pidfd, struct error *err)
+int ns_spawn(const struct ns_spawn *s, pid_t *ret_pid, int *ret_pidfd, struct error *err)
 {
-    struct ns_spawn s = *given;
+    struct birth b = {.s = s};
     sigset_t all, old;
-    int pidfd = -1, report[2], failed = 0;
-    if (pipe2(report, O_CLOEXEC) < 0)
-        return error_system(err, errno, "cannot create a pipe");
-    s.report_fd = report[1];
+    int pidfd = -1;
+    cleanup_free uint8_t *stack = malloc(CHILD_STACK);
+    if (!stack)
+        return error_oom(err);
     /* No handler of ours may run in the child. */
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &old);
-    pid_t pid = clone_as_owner(&s, &pidfd);
+    pid_t pid = clone_as_owner(&b, stack, &pidfd);
     int saved = errno;
     sigprocmask(SIG_SETMASK, &old, NULL);
-    close(report[1]);
-    /* Nothing comes when the exec worked: it closed the pipe. */
-    if (pid > 0 && read(report[0], &failed, sizeof failed) != sizeof failed)
-        failed = 0;
-    close(report[0]);
     if (pid < 0)
         return error_system(err, saved, "cannot create namespaces");
-    if (failed) {
+    if (b.failed) {
         waitpid(pid, NULL, 0);
         close(pidfd);
-        return error_system(err, failed, "cannot start the container agent");
+        return error_system(err, b.failed, "cannot start the container agent");
     }
     *ret_pid = pid;
     *ret_pidfd = pidfd;

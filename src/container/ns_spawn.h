@@ -16,7 +16,6 @@ struct ns_spawn {
     int cgroup_fd;                     /* directory of a version 2 control group to be born in; -1: none */
     int tasks_fds[CGROUP_CONTROLLERS]; /* "tasks" of version 1 control groups to join, opened for writing */
     int tasks_count;
-    int report_fd; /* for ns_spawn() itself */
 };
 
 /* The agent runs when this returns, unmapped: write its id maps next (idmap_write). */
