@@ -32,6 +32,7 @@ static int engine_begin(struct run *r, struct error *err)
         .loop = &r->loop,
         .data_dir = r->request.paths.data_dir,
         .run_dir = r->request.paths.run_dir,
+        .last = true,
     };
     int failed = uv_loop_init(&r->loop);
     if (failed)
@@ -92,7 +93,8 @@ int cmd_run(const struct options *o)
         code = run_through(r);
         run_copy_cancel(r);
         if (r->engine)
-            engine_reap_orphans(r->engine); /* what a run that was killed outright could not remove itself */
+            engine_reap_orphans(r->engine,
+                                false); /* what a run that was killed outright could not remove itself */
         engine_close(r->engine);
         run_signals_close(r);
         run_stdio_close(r);

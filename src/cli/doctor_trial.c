@@ -66,7 +66,7 @@ static int attempt(const struct doctor *d, struct trial *t, struct attempt *a, s
     struct engine *e = NULL;
     struct image *image = NULL;
     struct engine_config config = {
-        .loop = &a->loop, .data_dir = d->paths.data_dir, .run_dir = d->paths.run_dir};
+        .loop = &a->loop, .data_dir = d->paths.data_dir, .run_dir = d->paths.run_dir, .last = true};
     if (image_resolve(d->paths.data_dir, "host", &image, err) < 0)
         return -1;
     uv_loop_init(&a->loop);

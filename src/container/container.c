@@ -353,6 +353,7 @@ static int send_start(struct container *c, struct error *err)
         else
             r = transport_send_with_fds(c->transport, fds, nfds, err);
     }
+    c->engine->backend->settle(c->sandbox);
     while (nfds > 0)
         close(fds[--nfds]);
     buf_free(&args);
@@ -429,6 +430,7 @@ static struct container *container_new(struct engine *e, struct error *err)
     container_list_add(c);
     c->t_setup = clock_monotonic_ns();
     link_call(transport_link(c->transport), 0, "setup", "\xa0", 1, on_setup, c);
+    transport_flush(c->transport); /* the agent works on that while we make the root */
     return c;
 }
 

@@ -22,6 +22,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* In the run directory: a file named by its id for each engine, and the place where each mounts a file system
+ * of its own. */
+#define MOUNTS_NAME "mounts"
+#define LOCK_NEW ".new" /* end of the name until the file is locked */
+
 void engine_random_hex(char *to, size_t n)
 {
     uint8_t raw[32];
@@ -65,25 +70,48 @@ static int make_private(const char *dir, struct error *err)
 
 static int open_dirs(struct engine *e, const struct engine_config *config, struct error *err)
 {
-    char path[PATH_MAX];
     if (make_private(config->data_dir, err) < 0 || make_private(config->run_dir, err) < 0)
         return -1;
     engine_random_hex(e->id, ENGINE_ID_LEN);
     e->data_dir = strdup(config->data_dir);
     e->run_root = strdup(config->run_dir);
-    snprintf(path, sizeof path, "%s/%s", config->run_dir, e->id);
-    e->run_dir = strdup(path);
-    if (!e->data_dir || !e->run_root || !e->run_dir)
+    if (!e->data_dir || !e->run_root || asprintf(&e->run_dir, "%s/" MOUNTS_NAME, config->run_dir) < 0)
         return error_oom(err);
-    if (mkdir(e->run_dir, 0700) < 0)
-        return error_system(err, errno, "cannot create %s", e->run_dir);
-    /* It gets its name once it is locked: a lock file that is not locked means a dead owner to others. */
-    char name[PATH_MAX];
-    snprintf(path, sizeof path, "%s/lock.new", e->run_dir);
-    snprintf(name, sizeof name, "%s/lock", e->run_dir);
+    return 0;
+}
+
+/* Says to others that this engine lives. The file gets its name once it is locked: one that is not locked
+ * means a dead owner. */
+static int take_lock(struct engine *e, struct error *err)
+{
+    char path[PATH_MAX], name[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s" LOCK_NEW, e->run_root, e->id);
+    snprintf(name, sizeof name, "%s/%s", e->run_root, e->id);
     e->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (e->lock_fd < 0 || flock(e->lock_fd, LOCK_EX | LOCK_NB) < 0 || rename(path, name) < 0)
         return error_system(err, errno, "cannot lock %s", path);
+    return 0;
+}
+
+static void drop_lock(struct engine *e)
+{
+    char name[PATH_MAX];
+    if (e->lock_fd < 0)
+        return;
+    snprintf(name, sizeof name, "%s/%s", e->run_root, e->id);
+    unlink(name);
+    close(e->lock_fd);
+}
+
+/* The containers' directories hold mount points only, so they lie in a file system that is, like the mounts,
+ * this process's alone, and goes away with it. */
+static int mount_run_dir(struct engine *e, struct error *err)
+{
+    if (mkdir(e->run_dir, 0700) < 0 && errno != EEXIST)
+        return error_system(err, errno, "cannot create %s", e->run_dir);
+    if (mount("cloister", e->run_dir, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, "mode=0700,size=64k") < 0)
+        return error_system(err, errno, "cannot mount a file system at %s", e->run_dir);
+    e->mounted = true;
     return 0;
 }
 
@@ -114,7 +142,7 @@ int engine_grade_fill(struct engine *e)
     g->freeze = g->tree_kill = e->cgroups.has[CGROUP_UNIFIED] ? ENFORCE_CGROUP_V2 : ENFORCE_NONE;
     if (g->tree_kill == ENFORCE_NONE)
         g->tree_kill = ENFORCE_WATCHER;
-    g->disk_in_memory = volume_memory_possible();
+    g->disk_in_memory = volume_spare_make(&e->spare, LIMIT_DEFAULT_DISK, volume_inodes(LIMIT_DEFAULT_DISK));
     g->disk_in_image = g->root && volume_image_possible(NULL);
     snprintf(g->text, sizeof g->text, "namespace, %s, memory: %s, pids: %s, cpu: %s, disk: %s",
              g->root        ? "own id range"
@@ -152,7 +180,7 @@ static int open_all(struct engine *e, const struct engine_config *config, struct
     char agent[PATH_MAX];
     bool root = geteuid() == 0;
     if (find_agent(config->agent, agent, sizeof agent, err) < 0 || enter(e, config, err) < 0 ||
-        open_dirs(e, config, err) < 0)
+        open_dirs(e, config, err) < 0 || take_lock(e, err) < 0 || mount_run_dir(e, err) < 0)
         return -1;
     if (root && idmap_open_root(&e->idmap, e->run_root, err) < 0)
         return -1;
@@ -173,7 +201,8 @@ int engine_open(struct engine **ret, const struct engine_config *config, struct 
         return error_oom(err);
     e->loop = config->loop;
     e->backend = &namespace_sandbox;
-    e->lock_fd = e->agent_memfd = e->null_fd = e->idmap.lock_fd = -1;
+    e->lock_fd = e->agent_memfd = e->null_fd = e->idmap.lock_fd = e->spare.mount = -1;
+    e->last = config->last;
     pool_init(&e->pool, e, config->pool);
     if (open_all(e, config, err) < 0) {
         engine_close(e);
@@ -199,12 +228,14 @@ void engine_close(struct engine *e)
     while (e->containers)
         container_abandon(e->containers);
     transport_set_close(&e->transports);
-    cgroups_remove_engine(&e->cgroups, e->id);
+    if (e->cgroups_left)
+        cgroups_remove_engine(&e->cgroups, e->id);
     idmap_close(&e->idmap);
     cgroups_free(&e->cgroups);
-    if (e->run_dir)
-        dir_remove(AT_FDCWD, e->run_dir, NULL);
-    int fds[] = {e->lock_fd, e->agent_memfd, e->null_fd};
+    if (e->mounted && !e->last)
+        umount2(e->run_dir, MNT_DETACH);
+    drop_lock(e);
+    int fds[] = {e->agent_memfd, e->null_fd, e->spare.mount};
     for (int i = 0; i < 3; i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -216,48 +247,43 @@ void engine_close(struct engine *e)
 
 /* ---- what dead owners left ---- */
 
-static bool is_engine_id(const char *name)
+/* "<engine id>", or that and LOCK_NEW. */
+static bool is_lock(const char *name)
 {
-    return strlen(name) == ENGINE_ID_LEN && strspn(name, "0123456789abcdef") == ENGINE_ID_LEN;
+    size_t len = strspn(name, "0123456789abcdef");
+    return len == ENGINE_ID_LEN && (!name[len] || strcmp(name + len, LOCK_NEW) == 0);
 }
 
-static int reap_one(struct engine *e, int root_fd, const char *name)
+/* True when this was what a dead engine left. */
+static bool reap_one(struct engine *e, int root_fd, const char *name)
 {
-    char path[NAME_MAX + 16];
-    snprintf(path, sizeof path, "%s/lock", name);
-    cleanup_close int lock = openat(root_fd, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    if (lock < 0 && errno != ENOENT)
-        return 0;
-    /* Locked: its owner lives. Missing: its owner died between mkdir and open, or is just there: left if
-     * young. */
+    char id[ENGINE_ID_LEN + 1];
     struct stat st;
-    if (lock < 0 && (fstatat(root_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || time(NULL) - st.st_mtime < 60))
-        return 0;
-    if (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0)
-        return 0;
-    int count = 0;
-    int fd = openat(root_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    cleanup_dir DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    struct dirent *entry;
-    while (d && (entry = readdir(d)))
-        count += entry->d_type == DT_DIR && entry->d_name[0] != '.';
-    if (!cgroups_remove_engine(&e->cgroups, name))
-        log_warn("control groups of the ended engine %s could not be removed yet", name);
-    struct error err = {0};
-    volume_remove_engine(e->data_dir, name);
-    if (dir_remove(root_fd, name, &err) < 0)
-        log_warn("%s", err.message);
-    return count;
+    bool named = !name[ENGINE_ID_LEN];
+    cleanup_close int lock = openat(root_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (lock < 0 || fstat(lock, &st) < 0)
+        return false;
+    /* Without its final name: its owner died before it had the lock, or is just there. Locked: it lives. */
+    if ((!named && time(NULL) - st.st_mtime < 60) || flock(lock, LOCK_EX | LOCK_NB) < 0)
+        return false;
+    snprintf(id, sizeof id, "%s", name);
+    if (!cgroups_remove_engine(&e->cgroups, id))
+        log_warn("control groups of the ended engine %s could not be removed yet", id);
+    volume_remove_engine(e->data_dir, id);
+    if (unlinkat(root_fd, name, 0) < 0)
+        log_warn("cannot remove %s/%s: %s", e->run_root, name, strerror(errno));
+    return named;
 }
 
-int engine_reap_orphans(struct engine *e)
+int engine_reap_orphans(struct engine *e, bool thorough)
 {
     int count = 0;
     cleanup_dir DIR *d = opendir(e->run_root);
     struct dirent *entry;
     while (d && (entry = readdir(d)))
-        if (is_engine_id(entry->d_name) && strcmp(entry->d_name, e->id) != 0)
+        if (is_lock(entry->d_name) && strncmp(entry->d_name, e->id, ENGINE_ID_LEN) != 0)
             count += reap_one(e, dirfd(d), entry->d_name);
-    cgroups_sweep(&e->cgroups);
+    if (thorough || count > 0)
+        cgroups_sweep(&e->cgroups);
     return count;
 }

@@ -29,17 +29,18 @@ struct engine_config {
     const char *run_dir;  /* per-container run time state; exists or is made 0700; tmpfs is best */
     const char *agent;    /* path of cloister-init; NULL: found beside the running program */
     unsigned pool;        /* blanks kept ready (0: none, as for `cloister run`) */
+    bool last;            /* the process ends after engine_close(): mounts may be left to its end */
 };
 
 /* As an ordinary user this first moves the whole process into a user namespace of its own (so call it before
  * any thread exists), in which the process is root over its mounts; as root it enters a private mount
- * namespace. */
+ * namespace, and mounts in it. One engine a process at a time. */
 int engine_open(struct engine **ret, const struct engine_config *config, struct error *err);
 /* Ends every container and waits for none: callbacks are not called any more. */
 void engine_close(struct engine *e);
-/* Removes what dead owners left in run_dir and in the cgroup trees. Number of containers cleaned, for the
- * log. */
-int engine_reap_orphans(struct engine *e);
+/* Removes what dead owners left in run_dir, data_dir and the cgroup trees. `thorough`: also looks for control
+ * groups whose owners left nothing else. Number of owners, for the log. */
+int engine_reap_orphans(struct engine *e, bool thorough);
 
 /* What this machine lets the engine enforce, decided once at engine_open(). */
 enum enforcement { ENFORCE_NONE, ENFORCE_WATCHER, ENFORCE_RLIMIT, ENFORCE_CGROUP_V1, ENFORCE_CGROUP_V2 };
@@ -129,12 +130,18 @@ struct stage_timings { /* microseconds, each stage by itself */
     bool from_pool;
 };
 
+#define FLOOD_LATER ((size_t)-1)
+
 /* All but on_exit may be NULL. */
 struct exec_events {
     void (*on_started)(void *user, struct exec *x, int pid);
     /* `fd` 1 or 2. Bytes must be acknowledged with exec_consumed() sooner or later: that is the backpressure.
      * UNTRUSTED INPUT. */
     void (*on_output)(void *user, struct exec *x, int fd, const uint8_t *data, size_t len);
+    /* May be NULL. The same without a way through memory: up to `len` bytes of output `fd` can be moved from
+     * the socket `from` by splice(2). How many were; 0: they come through on_output; FLOOD_LATER: nothing of
+     * the container is read before container_go_on(). */
+    size_t (*on_flood)(void *user, struct exec *x, int fd, int from, size_t len);
     void (*on_output_end)(void *user, struct exec *x, int fd);
     void (*on_writable)(void *user, struct exec *x); /* stdin can take more again */
     /* Exactly once, unless exec_release()d. `err` set: the process never started. */
@@ -159,6 +166,9 @@ int container_start(struct engine *e, const struct start_spec *spec, const struc
 const char *container_id(const struct container *c); /* 32 hex digits, also names its run directory */
 struct exec *container_main(struct container *c);
 bool container_running(const struct container *c);
+
+/* Ends the wait that FLOOD_LATER began. */
+void container_go_on(struct container *c);
 
 /* Lets the main process of a held container begin. ERROR_STATE when it was not held. */
 int container_release_main(struct container *c, struct error *err);

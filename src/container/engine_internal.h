@@ -5,6 +5,7 @@
 #include "container/cgroup.h"
 #include "container/engine.h"
 #include "container/idmap.h"
+#include "container/ns_volume.h"
 #include "container/pool.h"
 #include "container/sandbox.h"
 #include "container/transport.h"
@@ -17,7 +18,7 @@ struct engine {
     uv_loop_t *loop;
     const struct sandbox_ops *backend;
     char *data_dir;
-    char *run_dir;  /* of this engine: <config run_dir>/<engine id> */
+    char *run_dir;  /* where the containers' directories are: this process's own file system */
     char *run_root; /* config run_dir */
     char id[ENGINE_ID_LEN + 1];
     int lock_fd;     /* held exclusively as long as this engine lives */
@@ -29,6 +30,10 @@ struct engine {
     struct transport_set transports;
     struct container *containers; /* doubly linked list */
     struct pool pool;
+    struct volume_spare spare; /* made when the engine looked what is possible, for the first container */
+    bool mounted;              /* run_dir */
+    bool cgroups_left;         /* a container's control groups could not be removed at once */
+    bool last;                 /* see engine_config */
     bool closing;
 };
 

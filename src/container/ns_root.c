@@ -22,7 +22,8 @@ static int make_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum 
 {
     switch (kind) {
     case VOLUME_MEMORY:
-        return volume_in_memory(bytes, inodes, ret, err);
+        *ret = volume_spare_take(r->spare, bytes, inodes);
+        return *ret >= 0 ? 0 : volume_in_memory(bytes, inodes, ret, err);
     case VOLUME_IMAGE:
         return volume_in_image(r->data_dir, bytes, inodes, ret, err);
     case VOLUME_DIRECTORY:
@@ -47,6 +48,20 @@ static int mount_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum
     return 0;
 }
 
+static void unmount_volume(struct ns_root *r)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/disk", r->dir);
+    umount2(path, MNT_DETACH);
+}
+
+static void forget_volume(struct ns_root *r)
+{
+    r->volume = false;
+    if (r->kind == VOLUME_DIRECTORY)
+        volume_remove_directory(r->data_dir, r->name);
+}
+
 int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum volume_kind kind,
                    struct error *err)
 {
@@ -57,7 +72,10 @@ int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum volu
         if (volume_resize(r->dir_fd, "disk", bytes, inodes, err) < 0)
             return -1;
     } else {
-        ns_root_unmount(r);
+        if (r->volume) {
+            unmount_volume(r);
+            forget_volume(r);
+        }
         if (mount_volume(r, bytes, inodes, kind, err) < 0)
             return -1;
     }
@@ -83,10 +101,11 @@ static int clone_mapped(struct ns_root *r, const char *path, bool recursive, uin
     return steal_fd(&fd);
 }
 
-/* Attaches the layers as <dir>/l<overlay>.<i>; the overlay takes private copies, so they can go right after.
- */
-static int attach_layer(struct ns_root *r, const char *layer, const char *name, struct error *err)
+/* Attaches a layer as <dir>/l<number>; the overlay takes a private copy. */
+static int attach_layer(struct ns_root *r, const char *layer, struct error *err)
 {
+    char name[32];
+    snprintf(name, sizeof name, "l%u", r->layers);
     if (mkdirat(r->dir_fd, name, 0700) < 0 && errno != EEXIST)
         return error_system(err, errno, "cannot create %s/%s", r->dir, name);
     cleanup_close int fd = clone_mapped(r, layer, false, MOUNT_ATTR_RDONLY, err);
@@ -94,7 +113,18 @@ static int attach_layer(struct ns_root *r, const char *layer, const char *name, 
         return -1;
     if (move_mount(fd, "", r->dir_fd, name, MOVE_MOUNT_F_EMPTY_PATH) < 0)
         return error_system(err, errno, "cannot attach layer %s", layer);
+    r->layers++;
     return 0;
+}
+
+void ns_root_release_layers(struct ns_root *r)
+{
+    for (; r->released < r->layers; r->released++) {
+        char path[PATH_MAX];
+        snprintf(path, sizeof path, "%s/l%u", r->dir, r->released);
+        umount2(path, MNT_DETACH);
+        rmdir(path);
+    }
 }
 
 static int make_upper(struct ns_root *r, unsigned overlay, struct error *err)
@@ -112,20 +142,20 @@ static int make_upper(struct ns_root *r, unsigned overlay, struct error *err)
 }
 
 /* Relative names keep the option short; with more layers than fit, each is given by itself (Linux 6.7). */
-static int configure_layers(int fs, unsigned overlay, size_t count)
+static int configure_layers(int fs, unsigned first, size_t count)
 {
     struct buf list;
     char name[32];
     int rc = -1;
     buf_init(&list, 0);
     for (size_t i = count; i-- > 0;)
-        buf_printf(&list, "l%u.%zu%s", overlay, i, i ? ":" : "");
+        buf_printf(&list, "l%zu%s", first + i, i ? ":" : "");
     if (list.len <= FSCONF_MAX && buf_str(&list)) {
         rc = fsconf_string(fs, "lowerdir", (const char *)list.data);
     } else {
         rc = 0;
         for (size_t i = count; rc == 0 && i-- > 0;) {
-            snprintf(name, sizeof name, "l%u.%zu", overlay, i);
+            snprintf(name, sizeof name, "l%zu", first + i);
             rc = fsconf_string(fs, "lowerdir+", name);
         }
     }
@@ -133,7 +163,7 @@ static int configure_layers(int fs, unsigned overlay, size_t count)
     return rc;
 }
 
-static int mount_overlay(struct ns_root *r, unsigned overlay, size_t count, struct error *err)
+static int mount_overlay(struct ns_root *r, unsigned overlay, unsigned first, size_t count, struct error *err)
 {
     char upper[32], work[32];
     snprintf(upper, sizeof upper, "disk/%u/upper", overlay);
@@ -141,7 +171,7 @@ static int mount_overlay(struct ns_root *r, unsigned overlay, size_t count, stru
     cleanup_close int fs = fsopen("overlay", FSOPEN_CLOEXEC);
     /* userxattr: marks of the writable layer are user.overlay.*, which a container's root may read when its
      * snapshot is packed; it also switches redirect_dir and metacopy off (overlayfs documentation). */
-    if (fs < 0 || fsconf_string(fs, "source", "cloister") < 0 || configure_layers(fs, overlay, count) < 0 ||
+    if (fs < 0 || fsconf_string(fs, "source", "cloister") < 0 || configure_layers(fs, first, count) < 0 ||
         fsconf_string(fs, "upperdir", upper) < 0 || fsconf_string(fs, "workdir", work) < 0 ||
         fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ||
         fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
@@ -153,42 +183,24 @@ static int mount_overlay(struct ns_root *r, unsigned overlay, size_t count, stru
 int ns_root_overlay(struct ns_root *r, const char *const *layers, size_t count, int *ret_fd,
                     struct error *err)
 {
-    unsigned overlay = r->overlays++;
-    char name[32];
-    int mnt = -1;
-    size_t attached = 0;
-    cleanup_close int here = -1;
+    unsigned overlay = r->overlays++, first = r->layers;
     if (count == 0)
         return error_set(err, ERROR_INVALID, "an image needs at least one layer");
     if (make_upper(r, overlay, err) < 0)
         return -1;
-    for (; attached < count; attached++) {
-        snprintf(name, sizeof name, "l%u.%zu", overlay, attached);
-        if (attach_layer(r, layers[attached], name, err) < 0)
-            goto out;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (attach_layer(r, layers[i], err) < 0)
+            return -1;
     /* Relative layer names are resolved against the working directory. */
-    here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (here < 0 || fchdir(r->dir_fd) < 0) {
-        error_system(err, errno, "cannot enter %s", r->dir);
-        goto out;
-    }
-    mnt = mount_overlay(r, overlay, count, err);
-    if (fchdir(here) < 0 && mnt >= 0) {
-        error_system(err, errno, "cannot return to the working directory");
-        close(mnt);
-        mnt = -1;
-    }
-out:
-    for (size_t i = 0; i < attached; i++) {
-        char path[PATH_MAX];
-        snprintf(path, sizeof path, "%s/l%u.%zu", r->dir, overlay, i);
-        umount2(path, MNT_DETACH);
-        rmdir(path);
-    }
+    cleanup_close int here = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (here < 0 || fchdir(r->dir_fd) < 0)
+        return error_system(err, errno, "cannot enter %s", r->dir);
+    cleanup_close int mnt = mount_overlay(r, overlay, first, count, err);
+    if (fchdir(here) < 0 && mnt >= 0)
+        return error_system(err, errno, "cannot return to the working directory");
     if (mnt < 0)
         return -1;
-    *ret_fd = mnt;
+    *ret_fd = steal_fd(&mnt);
     return 0;
 }
 
@@ -218,14 +230,13 @@ void ns_root_usage(const struct ns_root *r, uint64_t *ret_bytes, uint64_t *ret_i
     *ret_inodes = st.f_files - st.f_ffree;
 }
 
-void ns_root_unmount(struct ns_root *r)
+void ns_root_remove(struct ns_root *r, bool leave_mounts)
 {
-    char path[PATH_MAX];
+    if (!leave_mounts)
+        ns_root_release_layers(r);
     if (!r->volume)
         return;
-    snprintf(path, sizeof path, "%s/disk", r->dir);
-    umount2(path, MNT_DETACH);
-    r->volume = false;
-    if (r->kind == VOLUME_DIRECTORY)
-        volume_remove_directory(r->data_dir, r->name);
+    if (!leave_mounts)
+        unmount_volume(r);
+    forget_volume(r);
 }

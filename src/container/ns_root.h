@@ -26,7 +26,9 @@ struct ns_root {
     const char *data_dir;
     const char *name; /* <engine id>.<container id> */
     uint64_t bytes, inodes;
+    struct volume_spare *spare; /* of the engine */
     unsigned overlays;
+    unsigned layers, released; /* attached so far; of those, detached again */
 };
 
 /* Mounts the volume, or brings the one that is there, still unused, to this size and kind. */
@@ -36,9 +38,12 @@ int ns_root_volume(struct ns_root *r, uint64_t bytes, uint64_t inodes, enum volu
  * The first one is the container's root, and its upper directory is <dir>/disk/0/upper. */
 int ns_root_overlay(struct ns_root *r, const char *const *layers, size_t count, int *ret_fd,
                     struct error *err);
+/* Detaches the layers, which overlays hold by themselves. */
+void ns_root_release_layers(struct ns_root *r);
 /* The machine's /usr, read-only. */
 int ns_root_usr(struct ns_root *r, int *ret_fd, struct error *err);
 void ns_root_usage(const struct ns_root *r, uint64_t *ret_bytes, uint64_t *ret_inodes);
-void ns_root_unmount(struct ns_root *r);
+/* At the end of the container. `leave_mounts`: the process, and with it the mount namespace, ends too. */
+void ns_root_remove(struct ns_root *r, bool leave_mounts);
 
 #endif

@@ -21,9 +21,6 @@
 
 /* Room for a few processes' worth of output in flight. */
 #define LINK_SOCKET_BUFFER (1 << 20)
-/* One inode for each so many bytes of a writable layer, where not said otherwise. */
-#define BYTES_PER_INODE 8192u
-#define MIN_INODES 4096u
 
 struct sandbox {
     struct engine *engine;
@@ -110,12 +107,6 @@ static int make_dir(struct sandbox *s, struct error *err)
     return s->upper ? 0 : error_oom(err);
 }
 
-static uint64_t inodes_for(uint64_t bytes)
-{
-    uint64_t n = bytes / BYTES_PER_INODE;
-    return n < MIN_INODES ? MIN_INODES : n;
-}
-
 static enum volume_kind volume_kind(const struct engine *e, const struct limits *l)
 {
     uint64_t disk = l->disk_bytes ? l->disk_bytes : LIMIT_DEFAULT_DISK;
@@ -136,7 +127,7 @@ static int set_volume(struct sandbox *s, const struct limits *l, struct error *e
         return error_set(err, ERROR_UNSUPPORTED,
                          "this machine cannot limit the disk for you: that takes Linux 6.6, or root and a "
                          "loop device; leave the limit out");
-    return ns_root_volume(&s->root, disk, l->disk_inodes ? l->disk_inodes : inodes_for(disk), kind, err);
+    return ns_root_volume(&s->root, disk, l->disk_inodes ? l->disk_inodes : volume_inodes(disk), kind, err);
 }
 
 static void ns_destroy(struct sandbox *s);
@@ -168,6 +159,7 @@ static int ns_create(struct engine *e, const char *id, struct sandbox **ret, str
     s->root.idmap = e->idmap.root;
     s->root.data_dir = e->data_dir;
     s->root.name = s->cgroup.name;
+    s->root.spare = &e->spare;
     if (set_volume(s, &defaults, err) < 0)
         goto fail;
     *ret = s;
@@ -271,6 +263,12 @@ fail:
     return -1;
 }
 
+static void ns_settle(struct sandbox *s)
+{
+    if (!s->engine->last)
+        ns_root_release_layers(&s->root);
+}
+
 static bool ns_can_adjust(const struct engine *e, const struct limits *l)
 {
     static const struct limits defaults;
@@ -340,6 +338,7 @@ static void remove_cgroup(struct sandbox *s)
 {
     if (cgroup_remove(&s->cgroup))
         return;
+    s->engine->cgroups_left = true;
     struct remains *r = calloc(1, sizeof *r);
     if (!r)
         return;
@@ -365,11 +364,13 @@ static void ns_destroy(struct sandbox *s)
     }
     if (s->have_cgroup)
         remove_cgroup(s);
-    ns_root_unmount(&s->root);
+    /* The process ends: its mounts, and the directories they are in, go with it. */
+    bool leave = s->engine->last && s->engine->mounted;
+    ns_root_remove(&s->root, leave);
     close_if(s->root.dir_fd);
     close_if(s->link_fd);
     close_if(s->userns_fd);
-    if (s->dir)
+    if (s->dir && !leave)
         dir_remove(AT_FDCWD, s->dir, NULL);
     if (s->have_ids)
         idmap_give(&s->engine->idmap, s->id_base);
@@ -390,6 +391,7 @@ const struct sandbox_ops namespace_sandbox = {
     .link_fd = ns_link_fd,
     .watch = ns_watch,
     .prepare = ns_prepare,
+    .settle = ns_settle,
     .can_adjust = ns_can_adjust,
     .adjust = ns_adjust,
     .kill = ns_kill,

@@ -28,6 +28,9 @@
 /* Sizes are rounded up to this, so that few templates serve many sizes. */
 #define IMAGE_UNIT ((uint64_t)64 << 20)
 #define LOOP_TRIES 64
+/* One inode for each so many bytes of a writable layer, where not said otherwise. */
+#define BYTES_PER_INODE 8192u
+#define MIN_INODES 4096u
 
 int volume_in_memory(uint64_t bytes, uint64_t inodes, int *ret_mount, struct error *err)
 {
@@ -211,15 +214,31 @@ int volume_in_image(const char *data_dir, uint64_t bytes, uint64_t inodes, int *
     return 0;
 }
 
-bool volume_memory_possible(void)
+uint64_t volume_inodes(uint64_t bytes)
 {
+    uint64_t n = bytes / BYTES_PER_INODE;
+    return n < MIN_INODES ? MIN_INODES : n;
+}
+
+bool volume_spare_make(struct volume_spare *s, uint64_t bytes, uint64_t inodes)
+{
+    static const char probe[] = "user.cloister";
     char path[64];
-    cleanup_close int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
-    if (fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+    int got = -1;
+    s->mount = -1;
+    if (volume_in_memory(bytes, inodes, &got, NULL) < 0)
         return false;
-    cleanup_close int mnt = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+    cleanup_close int mnt = got;
     snprintf(path, sizeof path, "/proc/self/fd/%d", mnt);
-    return mnt >= 0 && setxattr(path, "user.cloister", "y", 1, 0) == 0;
+    if (setxattr(path, probe, "y", 1, 0) < 0 || removexattr(path, probe) < 0)
+        return false;
+    *s = (struct volume_spare){steal_fd(&mnt), bytes, inodes};
+    return true;
+}
+
+int volume_spare_take(struct volume_spare *s, uint64_t bytes, uint64_t inodes)
+{
+    return s->bytes == bytes && s->inodes == inodes ? steal_fd(&s->mount) : -1;
 }
 
 int volume_in_directory(const char *data_dir, const char *name, int *ret_mount, struct error *err)

@@ -24,8 +24,18 @@ int volume_in_memory(uint64_t bytes, uint64_t inodes, int *ret_mount, struct err
 int volume_in_image(const char *data_dir, uint64_t bytes, uint64_t inodes, int *ret_mount, struct error *err);
 /* Changes the size of a volume in memory, mounted at `name` below dir_fd. */
 int volume_resize(int dir_fd, const char *name, uint64_t bytes, uint64_t inodes, struct error *err);
-/* Whether volumes in memory can carry the marks that overlays need. */
-bool volume_memory_possible(void);
+/* How many inodes a volume of this size gets where nothing else is said. */
+uint64_t volume_inodes(uint64_t bytes);
+
+/* A volume in memory that waits for its container; mount -1: none. */
+struct volume_spare {
+    int mount;
+    uint64_t bytes, inodes;
+};
+/* Makes one. False when volumes in memory cannot carry the marks that overlays need: then there is none. */
+bool volume_spare_make(struct volume_spare *s, uint64_t bytes, uint64_t inodes);
+/* Its mount, now the caller's, when it is of this size; else -1. */
+int volume_spare_take(struct volume_spare *s, uint64_t bytes, uint64_t inodes);
 /* Whether volume_in_image() can work here; `err` says what is missing. */
 bool volume_image_possible(struct error *err);
 

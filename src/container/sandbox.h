@@ -28,6 +28,8 @@ struct sandbox_ops {
      * the caller afterwards). */
     int (*prepare)(struct sandbox *s, const struct start_spec *spec, struct buf *args, unsigned *pairs,
                    int *fds, int max_fds, int *nfds, struct error *err);
+    /* Lets go of what only prepare() needed, after its results have been sent off; may take a moment. */
+    void (*settle)(struct sandbox *s);
     /* Whether limits can still be changed to `l` after prepare() with the defaults; and doing it, with the
      * host name. */
     bool (*can_adjust)(const struct engine *e, const struct limits *l);

@@ -210,9 +210,9 @@ static int open_engine(struct program *p, const struct options *o, struct error 
         .loop = d->loop, .data_dir = d->paths.data_dir, .run_dir = d->paths.run_dir, .pool = (unsigned)pool};
     if (engine_open(&d->engine, &config, err) < 0)
         return -1;
-    int orphans = engine_reap_orphans(d->engine);
+    int orphans = engine_reap_orphans(d->engine, true);
     if (orphans > 0)
-        log_info("removed what %d containers of a dead daemon left", orphans);
+        log_info("removed what %d owners of containers that died left", orphans);
     return 0;
 }
 

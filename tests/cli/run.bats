@@ -263,5 +263,23 @@ END
 
 @test "nothing is left behind" {
     cloister run -- true
-    [ -z "$(find "$CLOISTER_RUN_DIR" -mindepth 2 2>/dev/null | head -1)" ]
+    left=$(find "$CLOISTER_RUN_DIR" -mindepth 1 -printf '%P\n' | grep -v -x -e mounts -e ids.lock) || true
+    [ -z "$left" ]
+}
+
+@test "what a run that was killed left, the next one removes" {
+    mkfifo held
+    cloister run -- cat <held >/dev/null 3>&- &
+    run_pid=$!
+    exec 9>held
+    for _ in $(seq 100); do
+        engine=$(find "$CLOISTER_RUN_DIR" -mindepth 1 -type f -printf '%P\n' | grep -x '[0-9a-f]\{12\}') && break
+        sleep 0.05
+    done
+    kill -9 $run_pid
+    wait $run_pid || true
+    exec 9>&-
+    [ -e "$CLOISTER_RUN_DIR/$engine" ]
+    cloister run -- true
+    [ ! -e "$CLOISTER_RUN_DIR/$engine" ]
 }

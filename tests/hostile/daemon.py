@@ -8,7 +8,7 @@ import socket
 import time
 from urllib.parse import quote, urlencode
 
-from harness import Failed, check, descendants, equal
+from harness import Failed, check, descendants, engines_in, equal
 
 
 class UnixConnection(http.client.HTTPConnection):
@@ -59,7 +59,7 @@ class Daemon:
         self.start_daemon()
 
     def start_daemon(self):
-        before = set(os.listdir(self.run)) if os.path.isdir(self.run) else set()
+        before = engines_in(self.run)
         log = open(self.log_path, 'ab')
         self.process = self.w.popen([self.w.cloister, 'serve', '--data-dir', self.data, '--run-dir', self.run, '--pool', '1'],
                                     env={'CLOISTER_SOCKET': self.socket}, stdin=-3, stdout=log, stderr=log)
@@ -75,7 +75,7 @@ class Daemon:
                     pass
             check(self.process.poll() is None and time.monotonic() < end, 'the daemon did not come up:', self.log()[-1500:])
             time.sleep(0.02)
-        self.engines = {e for e in os.listdir(self.run) if os.path.isdir(os.path.join(self.run, e))} - before
+        self.engines = engines_in(self.run) - before
         self.w.allowed_engines |= self.engines
 
     def log(self):

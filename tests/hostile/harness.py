@@ -91,6 +91,12 @@ def descendants(top, without=()):
     return [(pid, *table[pid]) for pid in found if pid in table]
 
 
+def engines_in(rundir):
+    """The ids of the engines that say there that they live."""
+    names = os.listdir(rundir) if os.path.isdir(rundir) else ()
+    return {n for n in names if re.fullmatch('[0-9a-f]{12}(\\.new)?', n)}
+
+
 def describe(procs):
     lines = []
     for pid, parent, state, name in procs:
@@ -459,7 +465,7 @@ while True:
           flush=True)
 os._exit(0)
 '''
-        before = set(os.listdir(self.rundir))
+        before = engines_in(self.rundir)
         p = self.popen([self.cloister, 'run', '--',
                         *self.script(payload, {'secret': self.victim_secret, 'token': self.token})],
                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -467,7 +473,7 @@ os._exit(0)
         check(line == b'ready\n', 'the second container did not start:', line)
         self.victim_process = p
         self.allowed.add(p.pid)
-        self.allowed_engines |= set(os.listdir(self.rundir)) - before
+        self.allowed_engines |= engines_in(self.rundir) - before
         self.victim_pids = [pid for pid, *_ in descendants(p.pid)]
         self.cleanups.append(self.end_victim)
         return self.victim_pids
@@ -526,10 +532,12 @@ os._exit(0)
         procs = descendants(os.getpid(), self.allowed)
         if procs:
             found.append('processes: ' + describe(procs))
-        engines = [e for e in os.listdir(self.rundir)
-                   if os.path.isdir(os.path.join(self.rundir, e)) and e not in self.allowed_engines]
+        engines = engines_in(self.rundir) - self.allowed_engines
         if engines:
-            found.append(f'run directories: {engines}')
+            found.append(f'engines: {engines}')
+        mounts_dir = os.path.join(self.rundir, 'mounts')
+        if os.path.isdir(mounts_dir) and os.listdir(mounts_dir):
+            found.append(f'directories of containers: {os.listdir(mounts_dir)}')
         tmp = os.path.join(self.data, 'tmp')
         if os.path.isdir(tmp) and os.listdir(tmp):
             found.append(f'temporary files of the image store: {os.listdir(tmp)}')
