@@ -40,6 +40,8 @@ static int engine_begin(struct run *r, struct error *err)
     r->loop_open = true;
     uv_timer_init(&r->loop, &r->timer);
     r->timer.data = r;
+    uv_timer_init(&r->loop, &r->hold);
+    r->hold.data = r;
     r->timer_open = true;
     /* Stdio before the engine: that changes our namespaces, and /proc/self/fd may be closed to us afterwards.
      */
@@ -53,8 +55,10 @@ static void close_loop(struct run *r)
 {
     if (!r->loop_open)
         return;
-    if (r->timer_open)
+    if (r->timer_open) {
         uv_close((uv_handle_t *)&r->timer, NULL);
+        uv_close((uv_handle_t *)&r->hold, NULL);
+    }
     uv_run(&r->loop, UV_RUN_DEFAULT);
     uv_loop_close(&r->loop);
 }

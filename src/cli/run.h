@@ -59,7 +59,9 @@ struct run_sink {
     struct stream stream;
     uv_poll_t poll;
     bool poll_open, polling;
-    struct buf pending; /* what the reader has not taken yet, from `off` on */
+    bool through_memory; /* the hold took too long */
+    bool holds;          /* asked to wait with what comes next until it can be moved on */
+    struct buf pending;  /* what the reader has not taken yet, from `off` on */
     size_t off;
     struct buf captured; /* with --json */
     uint64_t bytes;
@@ -95,6 +97,7 @@ struct run {
     uv_signal_t signals[RUN_SIGNALS];
     bool signals_open;
     uv_timer_t timer; /* gives up on a reader that never reads */
+    uv_timer_t hold;  /* ends the wait of a sink that holds */
     bool timer_open;
     unsigned interrupts; /* SIGINT in quick succession */
     uint64_t interrupted_ns;
@@ -124,6 +127,8 @@ void run_plan_free(struct run_plan *p);
 int run_stdio_open(struct run *r, struct error *err);
 void run_stdio_close(struct run *r);
 void run_sink_push(struct run_sink *s, const uint8_t *data, size_t len);
+size_t run_sink_move(struct run_sink *s, int from,
+                     size_t len);             /* as push, from a socket; bytes moved, or FLOOD_LATER */
 bool run_sink_idle(const struct run_sink *s); /* nothing is pending */
 void run_source_begin(struct run *r);
 void run_source_continue(struct run *r);

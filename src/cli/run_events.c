@@ -27,6 +27,13 @@ static void on_output(void *user, struct exec *x, int fd, const uint8_t *data, s
     run_sink_push(fd == 2 ? &r->err : &r->out, data, len);
 }
 
+static size_t on_flood(void *user, struct exec *x, int fd, int from, size_t len)
+{
+    struct run *r = user;
+    r->command = x;
+    return run_sink_move(fd == 2 ? &r->err : &r->out, from, len);
+}
+
 static void on_writable(void *user, struct exec *x)
 {
     run_source_continue(user);
@@ -60,6 +67,7 @@ static void on_command_exit(void *user, struct exec *x, const struct exit_status
 static const struct exec_events command_events = {
     .on_started = on_started,
     .on_output = on_output,
+    .on_flood = on_flood,
     .on_writable = on_writable,
     .on_exit = on_command_exit,
 };

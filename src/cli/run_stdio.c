@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define CHUNK ((size_t)64 << 10)
+/* How long everything waits for the reader of one stream before what it has not taken goes through memory. */
+#define HOLD_MS 10
 #define SIGPIPE_GRACE_NS ((uint64_t)1000000000)
 
 /* ---- output ---- */
@@ -59,14 +61,25 @@ static void poll_stop(struct run_sink *s)
 
 static void on_pollout(uv_poll_t *handle, int status, int events);
 
-/* Polls exactly while something is pending. */
+/* Polls exactly while something is pending or held. */
 static void poll_as_needed(struct run_sink *s)
 {
-    bool want = s->off < s->pending.len;
+    bool want = s->off < s->pending.len || s->holds;
     if (want && !s->polling && s->poll_open)
         s->polling = uv_poll_start(&s->poll, UV_WRITABLE, on_pollout) == 0;
     if (!want)
         poll_stop(s);
+}
+
+static void hold_end(struct run_sink *s)
+{
+    if (!s->holds)
+        return;
+    s->holds = false;
+    uv_timer_stop(&s->run->hold);
+    poll_as_needed(s);
+    if (s->run->container)
+        container_go_on(s->run->container);
 }
 
 static void on_pollout(uv_poll_t *handle, int status, int events)
@@ -74,6 +87,10 @@ static void on_pollout(uv_poll_t *handle, int status, int events)
     struct run_sink *s = handle->data;
     if (status < 0) /* libuv has stopped polling: the write below says why */
         s->polling = false;
+    if (s->holds) {
+        hold_end(s);
+        return;
+    }
     ssize_t n = write_some(s, s->pending.data + s->off, s->pending.len - s->off);
     if (n < 0) {
         broken(s, errno);
@@ -126,6 +143,33 @@ void run_sink_push(struct run_sink *s, const uint8_t *data, size_t len)
         buf_append(&s->pending, data + n, len - (size_t)n); /* bounded by the engine's window */
         poll_as_needed(s);
     }
+}
+
+/* The reader is slow: the other stream, and what else there is, must not wait for it. */
+static void on_hold_over(uv_timer_t *timer)
+{
+    struct run *r = timer->data;
+    struct run_sink *s = r->out.holds ? &r->out : &r->err;
+    s->through_memory = true;
+    hold_end(s);
+}
+
+size_t run_sink_move(struct run_sink *s, int from, size_t len)
+{
+    bool full;
+    if (s->run->request.json || s->broken_ns || s->pending.len > 0 || !s->poll_open)
+        return 0;
+    size_t n = stream_move(&s->stream, from, len, &full);
+    if (n == 0 && full && !s->through_memory) {
+        s->holds = true;
+        poll_as_needed(s);
+        uv_timer_start(&s->run->hold, on_hold_over, HOLD_MS, 0);
+        return FLOOD_LATER;
+    }
+    s->through_memory = false;
+    s->bytes += n;
+    consumed(s, n);
+    return n;
 }
 
 bool run_sink_idle(const struct run_sink *s)

@@ -18,11 +18,12 @@ void stream_open(struct stream *s, int fd)
     if (fstat(fd, &st) < 0)
         return;
     s->socket = S_ISSOCK(st.st_mode);
-    s->pollable = s->socket || S_ISFIFO(st.st_mode) || (S_ISCHR(st.st_mode) && isatty(fd));
+    s->pipe = S_ISFIFO(st.st_mode);
+    s->pollable = s->socket || s->pipe || (S_ISCHR(st.st_mode) && isatty(fd));
     if (!s->pollable || s->socket)
         return;
     /* A roomier pipe: with the usual 64 KiB every few KiB its reader takes would wake us for as little. */
-    if (S_ISFIFO(st.st_mode) && fcntl(fd, F_GETPIPE_SZ) < PIPE_SIZE)
+    if (s->pipe && fcntl(fd, F_GETPIPE_SZ) < PIPE_SIZE)
         fcntl(fd, F_SETPIPE_SZ, PIPE_SIZE);
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
@@ -76,4 +77,18 @@ ssize_t stream_write(struct stream *s, const void *data, size_t len)
             n = write(s->fd, data, len);
     } while (n < 0 && errno == EINTR);
     return n;
+}
+
+size_t stream_move(struct stream *s, int from, size_t len, bool *ret_full)
+{
+    ssize_t n;
+    *ret_full = false;
+    if (!s->pipe || !s->own)
+        return 0;
+    do
+        n = splice(from, NULL, s->fd, NULL, len, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    while (n < 0 && errno == EINTR);
+    struct pollfd p = {.fd = s->fd, .events = POLLOUT};
+    *ret_full = n < 0 && errno == EAGAIN && poll(&p, 1, 0) == 0;
+    return n > 0 ? (size_t)n : 0;
 }

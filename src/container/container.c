@@ -43,6 +43,12 @@ bool container_running(const struct container *c)
     return c->state == CONTAINER_RUNNING;
 }
 
+void container_go_on(struct container *c)
+{
+    if (c->transport)
+        transport_go_on(c->transport);
+}
+
 void container_list_add(struct container *c)
 {
     struct engine *e = c->engine;

@@ -146,6 +146,19 @@ static void on_data(void *user, uint32_t id, const uint8_t *data, size_t len)
     x->events.on_output(x->user, x, stream_fd(x, id), data, len);
 }
 
+_Static_assert(FLOOD_LATER == LINK_TAKE_LATER, "on_take() passes it on");
+
+static size_t on_take(void *user, uint32_t id, int from, size_t len)
+{
+    struct exec *x = user;
+    if (x->released || !x->events.on_flood)
+        return 0;
+    size_t n = x->events.on_flood(x->user, x, stream_fd(x, id), from, len);
+    if (n != FLOOD_LATER)
+        maybe_widen(x, id, n);
+    return n;
+}
+
 static void output_ended(struct exec *x, uint32_t id)
 {
     int fd = stream_fd(x, id);
@@ -182,7 +195,8 @@ static void on_stdin_writable(void *user, uint32_t id)
         x->events.on_writable(x->user, x);
 }
 
-static const struct link_stream_ops output_ops = {.data = on_data, .end = on_end, .reset = on_reset};
+static const struct link_stream_ops output_ops = {
+    .data = on_data, .take = on_take, .end = on_end, .reset = on_reset};
 static const struct link_stream_ops input_ops = {.reset = on_stdin_reset, .writable = on_stdin_writable};
 
 static int open_output(struct exec *x, struct link *l, uint32_t *ret_id, bool *ret_open, struct error *err)

@@ -10,7 +10,11 @@
 #define MAX_FDS 64
 #define IOV_BATCH 32
 /* Reads of one transport in one loop turn, so that a flooding guest cannot starve the others. */
-#define READS_PER_TURN 4
+#define READS_PER_TURN 8
+/* A read of so many bytes is the begin of a flood; pieces of a stream from FLOOD_PIECE on are worth taking
+ * past our memory, which costs more system calls. */
+#define FLOOD_BEGIN (64u << 10)
+#define FLOOD_PIECE (16u << 10)
 
 struct transport {
     struct transport_set *set;
@@ -19,14 +23,17 @@ struct transport {
     uv_poll_t poll;
     int fd;
     int events; /* what poll waits for */
-    bool dirty, closed, keep_link;
+    bool dirty, closed, keep_link, flood;
+    bool full;  /* the descriptor takes nothing now */
+    bool waits; /* nothing is read before transport_go_on() */
+    bool last;  /* the peer is dead: what it left comes through memory */
     const char *peer;
     void (*on_closed)(void *user, const struct error *why);
     void (*on_received)(void *user);
     void *user;
 };
 
-static void set_events(struct transport *t, int events);
+static void poll_as_needed(struct transport *t);
 
 static void fail(struct transport *t, const struct error *why)
 {
@@ -64,7 +71,8 @@ void transport_flush(struct transport *t)
         if (errno == EINTR)
             continue;
         if (errno == EAGAIN) {
-            set_events(t, UV_READABLE | UV_WRITABLE);
+            t->full = true;
+            poll_as_needed(t);
             return;
         }
         /* EPIPE: what the agent still said before it ended is worth reading; the read side reports the end.
@@ -73,8 +81,9 @@ void transport_flush(struct transport *t)
             fail_gone(t, errno);
         return;
     }
+    t->full = false;
     if (!t->closed)
-        set_events(t, UV_READABLE);
+        poll_as_needed(t);
 }
 
 static void on_prepare(uv_prepare_t *p)
@@ -108,11 +117,40 @@ static void want_write(void *user)
     uv_idle_start(&t->set->idle, on_idle);
 }
 
+/* How much to read at once. In a flood no further than the next header or the end of a piece of a stream, so
+ * that the next piece can be taken without a way through our memory. */
+static size_t read_size(struct transport *t)
+{
+    bool of_stream;
+    size_t next = link_next(t->link, &of_stream);
+    if (of_stream && next < FLOOD_PIECE)
+        t->flood = false;
+    return t->flood && next < TRANSPORT_READ_SIZE ? next : TRANSPORT_READ_SIZE;
+}
+
+/* Lets a stream have its bytes. True: it has some, or they have to wait. */
+static bool take_flood(struct transport *t)
+{
+    bool of_stream;
+    size_t next = link_next(t->link, &of_stream);
+    if (!of_stream || next < FLOOD_PIECE || t->last)
+        return false;
+    size_t n = link_take(t->link, t->fd);
+    if (n == LINK_TAKE_LATER && !t->closed) {
+        t->waits = true;
+        poll_as_needed(t);
+    }
+    return n > 0;
+}
+
 /* One read. True when there may be more. */
 static bool read_once(struct transport *t)
 {
+    if (take_flood(t))
+        return !t->waits;
     /* read(2), not recvmsg(2): descriptors a guest may attach are discarded by the kernel. */
-    ssize_t n = read(t->fd, t->set->read_buffer, TRANSPORT_READ_SIZE);
+    size_t want = read_size(t);
+    ssize_t n = read(t->fd, t->set->read_buffer, want);
     if (n < 0 && (errno == EINTR || errno == EAGAIN))
         return errno == EINTR;
     if (n <= 0) {
@@ -126,36 +164,55 @@ static bool read_once(struct transport *t)
     }
     if (t->on_received)
         t->on_received(t->user);
-    return (size_t)n >= TRANSPORT_READ_SIZE / 2;
+    if ((size_t)n >= FLOOD_BEGIN && !t->last)
+        t->flood = true;
+    return (size_t)n == want || (size_t)n >= TRANSPORT_READ_SIZE / 2;
 }
 
 static void on_poll(uv_poll_t *p, int status, int events)
 {
     struct transport *t = p->data;
     if (status < 0) {
-        fail_gone(t, -status);
+        /* So libuv tells of an error on the socket, after which it does not poll any more. It is that the
+         * peer went away without having read everything of ours; what it had sent is still there. */
+        transport_drain(t);
+        if (!t->closed)
+            fail_gone(t, -status);
         return;
     }
     if (events & UV_WRITABLE)
         transport_flush(t);
-    for (int i = 0; !t->closed && (events & UV_READABLE) && i < READS_PER_TURN; i++)
+    for (int i = 0; !t->closed && !t->waits && (events & UV_READABLE) && i < READS_PER_TURN; i++)
         if (!read_once(t))
             break;
 }
 
 void transport_drain(struct transport *t)
 {
+    t->last = true;
+    t->flood = false;
     /* What a socket buffer holds is bounded; credit bounds how much of it is stream data. */
     for (int i = 0; i < 64 && !t->closed; i++)
         read_once(t);
 }
 
-static void set_events(struct transport *t, int events)
+static void poll_as_needed(struct transport *t)
 {
+    int events = (t->waits ? 0 : UV_READABLE) | (t->full ? UV_WRITABLE : 0);
     if (t->events == events)
         return;
     t->events = events;
-    uv_poll_start(&t->poll, events, on_poll);
+    if (events)
+        uv_poll_start(&t->poll, events, on_poll);
+    else
+        uv_poll_stop(&t->poll);
+}
+
+void transport_go_on(struct transport *t)
+{
+    t->waits = false;
+    if (!t->closed)
+        poll_as_needed(t);
 }
 
 int transport_set_init(struct transport_set *s, uv_loop_t *loop, struct error *err)
@@ -212,7 +269,7 @@ struct transport *transport_new(const struct transport_config *config, struct er
         return NULL;
     }
     t->poll.data = t;
-    set_events(t, UV_READABLE);
+    poll_as_needed(t);
     return t;
 }
 

@@ -50,6 +50,8 @@ void *transport_user(const struct transport *t);
  * the call, then this. The descriptors stay the caller's. */
 int transport_send_with_fds(struct transport *t, const int *fds, int count, struct error *err);
 void transport_flush(struct transport *t);
+/* Reads again after a stream asked to wait (LINK_TAKE_LATER). */
+void transport_go_on(struct transport *t);
 /* Reads what the peer, now dead, left behind. */
 void transport_drain(struct transport *t);
 /* Closes descriptor and link; no callback. The memory goes when libuv has let go of the handle. */

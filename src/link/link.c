@@ -227,6 +227,28 @@ int link_receive(struct link *l, const void *data, size_t len, struct error *err
     return -1;
 }
 
+size_t link_next(const struct link *l, bool *ret_stream)
+{
+    const struct input *in = &l->in;
+    *ret_stream = in->data_left > 0;
+    if (in->data_left > 0)
+        return in->data_left;
+    return in->body ? in->frame.length - in->body_len : FRAME_HEADER_SIZE - in->head_len;
+}
+
+size_t link_take(struct link *l, int fd)
+{
+    struct input *in = &l->in;
+    if (!l->alive || in->busy || in->data_left == 0)
+        return 0;
+    in->busy = true;
+    size_t n = link_stream_take(l, in->data_stream, fd, in->data_left);
+    in->busy = false;
+    if (n != LINK_TAKE_LATER)
+        in->data_left -= (uint32_t)n;
+    return n;
+}
+
 /* --- logs and errors --- */
 
 void link_log(struct link *l, int level, int64_t ms, const char *text)

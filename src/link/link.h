@@ -61,6 +61,8 @@ struct link_object_ops {
     void (*drop)(void *object);
 };
 
+#define LINK_TAKE_LATER ((size_t)-1)
+
 struct link_stream_ops {
     /* Receiving side: bytes arrived, within the credit, in pieces that need not match the sender's. Give
      * credit back with link_stream_consumed(). */
@@ -73,6 +75,11 @@ struct link_stream_ops {
      * to half; link_stream_writable() tells how much. May be NULL on receivers. The reset callback on a
      * sender says that the reader wants no more. */
     void (*writable)(void *user, uint32_t stream);
+    /* Receiving side; may be NULL: they all come through data(). Bytes of the stream are the next on the
+     * descriptor `fd` that the link's owner reads: moves up to `len` of them from there to where they are
+     * wanted, without bringing them into memory. How many; 0: they come through data(); LINK_TAKE_LATER: the
+     * owner is asked to wait with them, and with all that follows. See link_take(). */
+    size_t (*take)(void *user, uint32_t stream, int fd, size_t len);
 };
 
 /* The answer to a call of ours. Exactly one call of this for each link_call(): `value` (a well-formed CBOR
@@ -103,6 +110,12 @@ void link_free(struct link *l); /* link_shutdown() first if not done; not from i
 /* Takes received bytes (any split). -1: the peer broke the protocol; `err` says how, and the link is shut
  * down. */
 int link_receive(struct link *l, const void *data, size_t len, struct error *err);
+/* For an owner that would rather not read a flood into memory: how many bytes there are up to where something
+ * else begins (at least 1), and whether they are a stream's, so that link_take() may have them. Reading no
+ * more than that leaves the next frame where it is. */
+size_t link_next(const struct link *l, bool *ret_stream);
+/* Lets the owner of the stream take its bytes from `fd`, and returns what it said. */
+size_t link_take(struct link *l, int fd);
 /* Up to `max` pieces of pending output; number of pieces. link_sent() takes `n` bytes off. */
 int link_output(struct link *l, struct iovec *iov, int max);
 void link_sent(struct link *l, size_t n);

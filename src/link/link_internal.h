@@ -93,6 +93,7 @@ void link_calls_orphan(struct link *l); /* the link goes away before the calls' 
 /* link_streams.c: UNTRUSTED INPUT in every frame. */
 void link_on_data_header(struct link *l, const struct frame *f);
 void link_on_data(struct link *l, uint32_t id, const uint8_t *data, size_t len);
+size_t link_stream_take(struct link *l, uint32_t id, int fd, size_t len);
 void link_on_window(struct link *l, const struct frame *f);
 void link_on_end(struct link *l, const struct frame *f);
 void link_on_reset(struct link *l, const struct frame *f);

@@ -320,6 +320,21 @@ void link_on_data(struct link *l, uint32_t id, const uint8_t *data, size_t len)
     s->ops->data(s->user, id, data, len);
 }
 
+/* What was taken is acknowledged like the rest, perhaps before take() returns: so all of it counts as handed
+ * on meanwhile. */
+size_t link_stream_take(struct link *l, uint32_t id, int fd, size_t len)
+{
+    struct stream *s = find(l, id);
+    if (!s || s->sending || !s->ops->take)
+        return 0;
+    s->unconsumed += (uint32_t)len;
+    size_t n = s->ops->take(s->user, id, fd, len), left = n == LINK_TAKE_LATER ? len : len - n;
+    s = find(l, id);
+    if (s)
+        s->unconsumed -= (uint32_t)(left < s->unconsumed ? left : s->unconsumed);
+    return n;
+}
+
 void link_on_window(struct link *l, const struct frame *f)
 {
     uint32_t grant;
