@@ -51,7 +51,7 @@ export class Crypto {
     return randomUUID();
   }
 }
-finishInterface(Crypto);
+finishInterface(Crypto, 'Crypto');
 define(Crypto.prototype, 'DigestStream', DigestStream);
 
 /** @returns {string} */

@@ -45,4 +45,4 @@ export class DigestStream extends WritableStream {
   get digest() { return this.#digest; }
   get bytesWritten() { return BigInt(this.#counter.bytes); }
 }
-finishInterface(DigestStream);
+finishInterface(DigestStream, 'DigestStream');

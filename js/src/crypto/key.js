@@ -44,7 +44,7 @@ export class CryptoKey {
     stateOf = CryptoKey.#stateOf;
   }
 }
-finishInterface(CryptoKey);
+finishInterface(CryptoKey, 'CryptoKey');
 
 /** @type {(value: any) => boolean} */ export var isCryptoKey;
 /** What a key holds; not for the eyes of programs. @type {(key: CryptoKey) => KeyState} */ export var stateOf;

@@ -264,7 +264,7 @@ export class SubtleCrypto {
     return native((crypto) => crypto.equal(first, second));
   }
 }
-finishInterface(SubtleCrypto);
+finishInterface(SubtleCrypto, 'SubtleCrypto');
 
 /** @returns {SubtleCrypto} */
 export const newSubtle = () => new (/** @type {any} */ (SubtleCrypto))(PERMIT);

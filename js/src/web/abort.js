@@ -113,7 +113,7 @@ export class AbortSignal extends EventTarget {
 /** @type {(signals: any[]) => any} */ var anySignal;
 export { isSignal, abortSignal, addAbortAlgorithm, removeAbortAlgorithm, anySignal };
 eventAttributes(AbortSignal, ['abort']);
-finishInterface(AbortSignal);
+finishInterface(AbortSignal, 'AbortSignal');
 
 /** A signal that nothing aborts yet. @returns {any} */
 export function newSignal() {
@@ -128,6 +128,6 @@ export class AbortController {
   /** @param {any} [reason] */
   abort(reason = domError('AbortError', 'The operation was aborted')) { abortSignal(this.#signal, reason); }
 }
-finishInterface(AbortController);
+finishInterface(AbortController, 'AbortController');
 
 setSignals({ isSignal, aborted: (signal) => signal.aborted, onAbort: addAbortAlgorithm });

@@ -71,7 +71,7 @@ export class Blob {
 /** Not to be changed. @type {(blob: any) => Uint8Array} */ var blobBytes;
 /** @type {(blob: any, bytes: Uint8Array, type: string) => any} */ var setBlob;
 export { isBlob, blobBytes };
-finishInterface(Blob);
+finishInterface(Blob, 'Blob');
 
 /** A Blob over bytes that nobody changes any more. @param {Uint8Array} bytes @param {string} type @returns {any} */
 export const blobOf = (bytes, type) => setBlob(new Blob(), bytes, type);
@@ -102,7 +102,7 @@ function toLong(value) {
 }
 /** @type {(value: any) => boolean} */ var isFile;
 export { isFile };
-finishInterface(File);
+finishInterface(File, 'File');
 
 /** @param {Uint8Array} bytes @param {string} name @param {string} type @param {number} [lastModified] @returns {any} */
 export const fileOf = (bytes, name, type, lastModified = natives.now()) => setBlob(new File(/** @type {any} */ (NO_PARTS), name, { __proto__: null, lastModified }), bytes, type);

@@ -4,16 +4,18 @@
  */
 import {
   ArrayBufferPrototypeGetByteLength, JSONParse, ObjectAssign, ObjectDefineProperty, ObjectGetOwnPropertyDescriptor, ReflectOwnKeys,
-  StringPrototypeIsWellFormed, StringPrototypeToWellFormed, TypeError, TypedArrayPrototypeGetBuffer, Uint8Array, nullObject,
+  StringPrototypeIsWellFormed, StringPrototypeToWellFormed, TypeError, TypedArrayPrototypeGetBuffer, Uint8Array, nullObject, promiseIgnore,
 } from '../primordials.js';
 import { blobBytes, blobOf, isBlob } from './blob.js';
 import { utf8Decode, utf8Encode, withoutMark } from './bytes.js';
 import { formDataBytes, isFormData, parseFormData } from './form_data.js';
 import { LinkBody, relay, sendStream } from './link_body.js';
 import { extractMime, serializeMime } from './mime.js';
-import { bytesStream, chunkBytes, consumeStream, getReader, isDisturbed, isLocked, isReadableStream, lengthOf, originOf, readAll,
+import {
+  ReadableStream, bytesStream, cancelStream, chunkBytes, consumeStream, defaultClose, defaultEnqueue, getReader, isByteStream, isDisturbed, isLocked, isReadableStream, lengthOf, originOf, readAll,
   readerCancel, readerRead, sourceStream, teeStream,
 } from './streams.js';
+import { structuredClone } from './structured_clone.js';
 import { isURLSearchParams, serializeSearchParams } from './url.js';
 import { copyBytes, isBufferSource, isObject, isUint8Array, toUSVString } from './webidl.js';
 
@@ -83,12 +85,16 @@ export class Body {
         const origin = originOf(stream);
         if (origin === undefined) return readAll(stream);
         consumeStream(stream);
+        if (!isUint8Array(origin) && origin.failure !== null) throw origin.failure[0];
         return isUint8Array(origin) ? holder(own ? new Uint8Array(origin) : origin) : origin.readAll();
       }
       default:
         if (this.#used) throw new TypeError(USED);
         this.#used = true;
-        if (this.#kind === LINK) return this.#source.readAll();
+        if (this.#kind === LINK) {
+          if (this.#source.failure !== null) throw this.#source.failure[0];
+          return this.#source.readAll();
+        }
         return holder(this.#kind === TEXT ? utf8Encode(this.#source) : own ? new Uint8Array(this.#source) : this.#source);
     }
   }
@@ -105,9 +111,11 @@ export class Body {
     cloneBody = (from, to) => {
       if (from.#kind === LINK) void from.body;
       if (from.#kind === STREAM) {
+        const bytes = isByteStream(from.#stream);
         const both = teeStream(from.#stream);
         from.#stream = both[0];
-        to.#stream = both[1];
+        // The two sides of a byte stream have copies of their own already.
+        to.#stream = bytes ? both[1] : copiedChunks(both[1]);
       }
       to.#kind = from.#kind;
       to.#source = from.#source;
@@ -155,6 +163,10 @@ export class Body {
       const source = body.#source;
       return (reason) => source.fail(reason);
     };
+    cancelBody = (body, reason) => {
+      if (body.#kind === STREAM && !isLocked(body.#stream)) promiseIgnore(cancelStream(body.#stream, reason));
+      else dropBody(body);
+    };
     dropBody = (body) => {
       if (body.#kind === LINK && !body.#used) {
         body.#used = true;
@@ -176,7 +188,8 @@ export class Body {
 var takeWire;
 /** Says that a body that was never read is not wanted. @type {(body: any) => void} */ var dropBody;
 /** Prepares a body that just came to be cut off: gives the function that does it. @type {(body: any) => (reason: any) => void} */ var failable;
-export { failable, isBody, setBody, unusable, hasBody, cloneBody, moveBody, takeWire, dropBody };
+/** Nothing will be read of a body that was to be sent. @type {(body: any, reason: any) => void} */ var cancelBody;
+export { cancelBody, failable, isBody, setBody, unusable, hasBody, cloneBody, moveBody, takeWire, dropBody };
 
 /** Request and Response say where their Content-Type is. @type {(body: any) => string|null} */
 let contentTypeOf = () => null;
@@ -193,6 +206,20 @@ function proxyStream(stream) {
     },
     cancel: (reason) => readerCancel(reader, reason),
   });
+}
+
+/** A stream of structured clones of another's chunks. @param {any} stream */
+function copiedChunks(stream) {
+  const reader = getReader(stream);
+  return new ReadableStream(/** @type {any} */ ({
+    __proto__: null, start: undefined, type: undefined,
+    pull: async (/** @type {any} */ controller) => {
+      const step = await readerRead(reader);
+      if (step.done) defaultClose(controller);
+      else defaultEnqueue(controller, structuredClone(step.value));
+    },
+    cancel: (/** @type {any} */ reason) => readerCancel(reader, reason),
+  }), /** @type {any} */ ({ __proto__: null, highWaterMark: 0, size: undefined }));
 }
 
 /**

@@ -115,7 +115,7 @@ export class CompressionStream {
   get readable() { return this.#ends.readable; }
   get writable() { return this.#ends.writable; }
 }
-finishInterface(CompressionStream);
+finishInterface(CompressionStream, 'CompressionStream');
 
 export class DecompressionStream {
   #ends;
@@ -127,4 +127,4 @@ export class DecompressionStream {
   get readable() { return this.#ends.readable; }
   get writable() { return this.#ends.writable; }
 }
-finishInterface(DecompressionStream);
+finishInterface(DecompressionStream, 'DecompressionStream');

@@ -45,7 +45,7 @@ export class TextEncoder {
     return { read, written };
   }
 }
-finishInterface(TextEncoder);
+finishInterface(TextEncoder, 'TextEncoder');
 
 const NOTHING = new Uint8Array(0);
 
@@ -129,7 +129,7 @@ export class TextDecoder {
 const otherDecode = uncurryThis(OtherDecoder.prototype.decode);
 class None {}
 const ArrayBufferShared = /** @type {any} */ (globalThis).SharedArrayBuffer ?? None;
-finishInterface(TextDecoder);
+finishInterface(TextDecoder, 'TextDecoder');
 
 const enqueue = uncurryThis(TransformStreamDefaultController.prototype.enqueue);
 const getReadable = uncurryThis(/** @type {any} */ (Object.getOwnPropertyDescriptor(TransformStream.prototype, 'readable')).get);
@@ -161,7 +161,7 @@ export class TextEncoderStream {
   get readable() { return getReadable(this.#transform); }
   get writable() { return getWritable(this.#transform); }
 }
-finishInterface(TextEncoderStream);
+finishInterface(TextEncoderStream, 'TextEncoderStream');
 
 const decode = uncurryThis(TextDecoder.prototype.decode);
 export class TextDecoderStream {
@@ -190,7 +190,7 @@ export class TextDecoderStream {
   get writable() { return getWritable(this.#transform); }
 }
 const STREAMING = Object.freeze({ __proto__: null, stream: true });
-finishInterface(TextDecoderStream);
+finishInterface(TextDecoderStream, 'TextDecoderStream');
 
 /** @param {any} text */
 export function btoa(text) {

@@ -225,7 +225,7 @@ export class EventTarget {
     };
   }
 }
-finishInterface(EventTarget);
+finishInterface(EventTarget, 'EventTarget');
 /** Dispatches an event of ours (isTrusted). @type {(target: any, event: any) => boolean} */ var fire;
 /** @type {(target: any, type: string) => boolean} */ var hasListener;
 /** @type {(target: any, name: string, value?: any) => any} */ var attribute;
@@ -273,7 +273,7 @@ export class CustomEvent extends Event {
     this.initEvent(type, bubbles, cancelable);
   }
 }
-finishInterface(CustomEvent);
+finishInterface(CustomEvent, 'CustomEvent');
 
 export class ErrorEvent extends Event {
   #message; #filename; #lineno; #colno; #error;
@@ -294,7 +294,7 @@ export class ErrorEvent extends Event {
   get colno() { return this.#colno; }
   get error() { return this.#error; }
 }
-finishInterface(ErrorEvent);
+finishInterface(ErrorEvent, 'ErrorEvent');
 
 export class MessageEvent extends Event {
   #data; #origin; #lastEventId; #source; #ports;
@@ -315,7 +315,7 @@ export class MessageEvent extends Event {
   get source() { return this.#source; }
   get ports() { return this.#ports; }
 }
-finishInterface(MessageEvent);
+finishInterface(MessageEvent, 'MessageEvent');
 
 export class CloseEvent extends Event {
   #wasClean; #code; #reason;
@@ -332,7 +332,7 @@ export class CloseEvent extends Event {
   get code() { return this.#code; }
   get reason() { return this.#reason; }
 }
-finishInterface(CloseEvent);
+finishInterface(CloseEvent, 'CloseEvent');
 
 export class PromiseRejectionEvent extends Event {
   #promise; #reason;
@@ -348,7 +348,7 @@ export class PromiseRejectionEvent extends Event {
   get promise() { return this.#promise; }
   get reason() { return this.#reason; }
 }
-finishInterface(PromiseRejectionEvent);
+finishInterface(PromiseRejectionEvent, 'PromiseRejectionEvent');
 
 export class ProgressEvent extends Event {
   #lengthComputable; #loaded; #total;
@@ -365,4 +365,4 @@ export class ProgressEvent extends Event {
   get loaded() { return this.#loaded; }
   get total() { return this.#total; }
 }
-finishInterface(ProgressEvent);
+finishInterface(ProgressEvent, 'ProgressEvent');

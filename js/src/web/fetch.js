@@ -1,7 +1,7 @@
 /** The front of fetch(): the arguments become a Request, `hooks.fetch` sends it, and an abort rejects at once. */
 import { Error, newPromise, StringPrototypeStartsWith, promiseReject, promiseThen } from '../primordials.js';
 import { addAbortAlgorithm, removeAbortAlgorithm } from './abort.js';
-import { failable } from './body.js';
+import { cancelBody, failable } from './body.js';
 import { fetchData } from './data_url.js';
 import { Request, isRequest, requestSignal, requestToWire } from './request.js';
 import { isResponse } from './response.js';
@@ -22,7 +22,9 @@ export function createFetch(hooks) {
     if (StringPrototypeStartsWith(url, 'data:')) return abortable(requestSignal(request), () => fetchData(url, request));
     const send = hooks.fetch;
     if (send === undefined) return promiseReject(new Error('fetch: this Worker has no way to send requests'));
-    return abortable(requestSignal(request), () => send(request));
+    const signal = requestSignal(request);
+    if (signal !== null && signal.aborted) cancelBody(request, signal.reason);
+    return abortable(signal, () => send(request));
   };
 }
 

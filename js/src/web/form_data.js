@@ -78,7 +78,7 @@ export class FormData {
 /** The live list. @type {(form: any) => [string, any][]} */ var entriesOf;
 export { isFormData, entriesOf };
 pairIterable(FormData, 'FormData', (self) => entriesOf(self));
-finishInterface(FormData);
+finishInterface(FormData, 'FormData');
 
 /** @param {any} name @param {any} value @param {any} filename @param {boolean} named @param {string} what @returns {[string, any]} */
 function entry(name, value, filename, named, what) {

@@ -236,7 +236,7 @@ const WIRE = Symbol('wire');
 /** @type {(headers: any) => any[][]} */ var sortedPairs;
 export { isHeaders, fromWire, toWire, setGuard, copyHeaders, getHeader, putHeader, dropHeader, sortedPairs };
 pairIterable(Headers, 'Headers', (self) => sortedPairs(self));
-finishInterface(Headers);
+finishInterface(Headers, 'Headers');
 
 /** @returns {never} */
 function immutable() { throw new TypeError("Can't modify immutable headers."); }

@@ -26,6 +26,8 @@ export class LinkBody {
     return made;
   }
 
+  /** [reason] once it failed */
+  get failure() { return this.#failed; }
   #start() {
     this.#open = true;
     openReceiving(this.#id, /** @type {any} */ ({

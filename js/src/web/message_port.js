@@ -88,7 +88,7 @@ eventAttributes(MessagePort, ['message', 'messageerror', 'close']);
   const set = descriptor.set, apply = Reflect.apply;
   Object.defineProperty(MessagePort.prototype, 'onmessage', { ...descriptor, set(/** @type {any} */ value) { apply(set, this, [value]); startPort(this); } });
 }
-finishInterface(MessagePort);
+finishInterface(MessagePort, 'MessagePort');
 registerTransferer(isPort, movePort, isDetached);
 
 export class MessageChannel {
@@ -101,4 +101,4 @@ export class MessageChannel {
   get port1() { return this.#first; }
   get port2() { return this.#second; }
 }
-finishInterface(MessageChannel);
+finishInterface(MessageChannel, 'MessageChannel');

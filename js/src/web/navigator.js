@@ -13,5 +13,5 @@ export class Navigator {
   get languages() { void this.#brand; return ['en']; }
   get platform() { void this.#brand; return 'Linux'; }
 }
-finishInterface(Navigator);
+finishInterface(Navigator, 'Navigator');
 export const navigator = new Navigator(KEY);

@@ -22,7 +22,7 @@ export class PerformanceEntry {
   get duration() { return this.#duration; }
   toJSON() { return { name: this.#name, entryType: this.#type, startTime: this.#start, duration: this.#duration }; }
 }
-finishInterface(PerformanceEntry);
+finishInterface(PerformanceEntry, 'PerformanceEntry');
 
 export class PerformanceMark extends PerformanceEntry {
   #detail;
@@ -42,7 +42,7 @@ export class PerformanceMark extends PerformanceEntry {
   }
   get detail() { return this.#detail; }
 }
-finishInterface(PerformanceMark);
+finishInterface(PerformanceMark, 'PerformanceMark');
 
 export class PerformanceMeasure extends PerformanceEntry {
   #detail;
@@ -53,7 +53,7 @@ export class PerformanceMeasure extends PerformanceEntry {
   }
   get detail() { return this.#detail; }
 }
-finishInterface(PerformanceMeasure);
+finishInterface(PerformanceMeasure, 'PerformanceMeasure');
 
 let origin = 0, originMonotonic = 0;
 const now = () => natives.monotonic() - originMonotonic;
@@ -66,9 +66,8 @@ export const eventClock = () => (origin === 0 ? 0 : now());
 
 export class Performance extends EventTarget {
   /** @type {any[]} */ #entries = [];
-  /** @param {any} key */
-  constructor(key) {
-    if (key !== KEY) illegalConstructor('Performance');
+  constructor() {
+    if (arguments[0] !== KEY) illegalConstructor('Performance');
     super();
   }
   now() { void this.#entries; return now(); }
@@ -76,6 +75,7 @@ export class Performance extends EventTarget {
   toJSON() { void this.#entries; return { timeOrigin: origin }; }
   /** @param {any} name @param {any} [options] */
   mark(name, options = undefined) {
+    requireArguments(arguments.length, 1, 'Performance.mark');
     const entry = new PerformanceMark(name, options);
     this.#add(entry);
     return entry;
@@ -147,5 +147,5 @@ export class Performance extends EventTarget {
     return ArrayPrototypeSort(ArrayPrototypeSlice(found), (/** @type {any} */ a, /** @type {any} */ b) => a.startTime - b.startTime);
   }
 }
-finishInterface(Performance);
-export const performance = new Performance(KEY);
+finishInterface(Performance, 'Performance');
+export const performance = new (/** @type {any} */ (Performance))(KEY);

@@ -118,6 +118,7 @@ export class Request extends Body {
       this.#extra = extra;
     }
     if (method !== undefined) this.#method = normalMethod(method);
+    if ((extra.mode ?? old.mode) === 'no-cors' && this.#method !== 'GET' && this.#method !== 'HEAD' && this.#method !== 'POST') throw new TypeError(`Request: the mode "no-cors" does not go with ${this.#method}`);
     if (cf !== undefined) this.#cf = cf === null ? undefined : cf;
     if (fetcher !== undefined) this.#fetcher = fetcher;
     if (signal !== undefined && signal !== null) {
@@ -235,7 +236,7 @@ const RAW = Symbol('raw');
 /** @type {(request: any, key: string) => string|null} */ var requestHeader;
 export { isRequest, requestFromWire, requestToWire, abortRequest, requestSignal, requestHeader };
 mixBody(Request);
-finishInterface(Request);
+finishInterface(Request, 'Request');
 
 /** @param {any} value */
 const isStream = isReadableStream;

@@ -222,6 +222,6 @@ var responseFromWire;
 var respond;
 export { isResponse, responseFromWire, responseHeader, responseToWire, respond };
 mixBody(Response);
-finishInterface(Response);
+finishInterface(Response, 'Response');
 
 setContentTypeOf((body) => (isRequest(body) ? requestHeader(body, 'content-type') : responseHeader(body, 'content-type')));

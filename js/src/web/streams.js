@@ -8,7 +8,7 @@ import {
   TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
 } from 'web-streams-polyfill';
 import {
-  ArrayPrototypePush, Number, ObjectFreeze, ObjectGetOwnPropertySymbols, ObjectPrototypeHasOwnProperty, SafeWeakMap, SymbolPrototypeGetDescription, TypeError,
+  ArrayPrototypePush, AsyncIteratorPrototype, Number, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectSetPrototypeOf, ObjectGetOwnPropertySymbols, ObjectPrototypeHasOwnProperty, SafeWeakMap, SymbolPrototypeGetDescription, TypeError,
   TypedArrayPrototypeGetByteLength, Uint8Array, newPromise, promiseIgnore, uncurryThis,
 } from '../primordials.js';
 import { concat } from './bytes.js';
@@ -19,6 +19,18 @@ export {
   ReadableStreamBYOBRequest, ReadableStreamDefaultController, ReadableStreamDefaultReader, TransformStream,
   TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
 };
+
+// The bundler may have renamed the classes.
+const NAMED = /** @type {any} */ ({
+  __proto__: null, ByteLengthQueuingStrategy, CountQueuingStrategy, ReadableByteStreamController, ReadableStream, ReadableStreamBYOBReader,
+  ReadableStreamBYOBRequest, ReadableStreamDefaultController, ReadableStreamDefaultReader, TransformStream,
+  TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
+});
+for (const name in NAMED) ObjectDefineProperty(NAMED[name], 'name', /** @type {any} */ ({ __proto__: null, value: name, configurable: true }));
+{ // The polyfill's async iterators inherit from a look-alike of the language's prototype.
+  const prototype = ObjectGetPrototypeOf(new ReadableStream().values());
+  ObjectSetPrototypeOf(prototype, AsyncIteratorPrototype);
+}
 
 /** @type {(stream: any) => any} */ export const getReader = uncurryThis(ReadableStream.prototype.getReader);
 /** @type {(stream: any, reason?: any) => Promise<void>} */ export const cancelStream = uncurryThis(ReadableStream.prototype.cancel);
@@ -32,6 +44,8 @@ export {
 /** @type {(writer: any, reason?: any) => Promise<void>} */ export const writerAbort = uncurryThis(WritableStreamDefaultWriter.prototype.abort);
 const controllerEnqueue = uncurryThis(ReadableByteStreamController.prototype.enqueue);
 const controllerClose = uncurryThis(ReadableByteStreamController.prototype.close);
+/** @type {(controller: any, chunk: any) => void} */ export const defaultEnqueue = uncurryThis(ReadableStreamDefaultController.prototype.enqueue);
+/** @type {(controller: any) => void} */ export const defaultClose = uncurryThis(ReadableStreamDefaultController.prototype.close);
 const controllerRequest = uncurryThis(/** @type {any} */ (Object.getOwnPropertyDescriptor(ReadableByteStreamController.prototype, 'byobRequest')).get);
 const requestRespond = uncurryThis(ReadableStreamBYOBRequest.prototype.respond);
 
@@ -72,6 +86,8 @@ export const isDisturbed = (stream) => stream._disturbed;
 export const isLocked = (stream) => stream._reader !== undefined;
 /** @param {any} stream @returns {boolean} */
 export const isWriterLocked = (stream) => stream._writer !== undefined;
+/** @param {any} stream @returns {boolean} */
+export const isByteStream = (stream) => ObjectPrototypeHasOwnProperty(stream._readableStreamController, '_controlledReadableByteStream');
 /** Locks a stream for ever, as one that was read to its end. @param {any} stream */
 export function consumeStream(stream) {
   stream._disturbed = true;
@@ -161,17 +177,19 @@ export function readAll(stream) {
   });
 }
 
+const transformEnqueue = uncurryThis(TransformStreamDefaultController.prototype.enqueue);
+
 /** Bytes through unchanged, without a queue: a write is done when it was read. */
 export class IdentityTransformStream extends TransformStream {
   /** @param {any} [options] */
   constructor(options = undefined) {
     super(/** @type {any} */ ({
       __proto__: null,
-      transform(/** @type {any} */ chunk, /** @type {any} */ controller) { controller.enqueue(identityChunk(chunk)); },
+      transform(/** @type {any} */ chunk, /** @type {any} */ controller) { transformEnqueue(controller, identityChunk(chunk)); },
     }), strategy(options), strategy(undefined));
   }
 }
-finishInterface(IdentityTransformStream);
+finishInterface(IdentityTransformStream, 'IdentityTransformStream');
 
 /** @param {any} options */
 function strategy(options) {
@@ -196,7 +214,7 @@ export class FixedLengthStream extends TransformStream {
         const bytes = identityChunk(chunk);
         if (bytes.length > left) throw new TypeError('Attempt to write too many bytes through a FixedLengthStream.');
         left -= bytes.length;
-        controller.enqueue(bytes);
+        transformEnqueue(controller, bytes);
       },
       flush() {
         if (left > 0) throw new TypeError('FixedLengthStream did not see all expected bytes before close().');
@@ -205,7 +223,7 @@ export class FixedLengthStream extends TransformStream {
     lengths.set(this.readable, total);
   }
 }
-finishInterface(FixedLengthStream);
+finishInterface(FixedLengthStream, 'FixedLengthStream');
 /** @type {WeakMap<any, number>} */
 const lengths = new SafeWeakMap();
 /** How many bytes a stream will give, where that is known. @param {any} stream @returns {number|undefined} */

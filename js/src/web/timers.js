@@ -90,6 +90,6 @@ export function createTimers(hooks, report) {
       });
     }
   }
-  finishInterface(Scheduler);
+  finishInterface(Scheduler, 'Scheduler');
   return { functions, scheduler: new Scheduler() };
 }

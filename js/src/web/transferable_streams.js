@@ -3,7 +3,7 @@
  * locked from then on, as the standard wants.
  */
 import {
-  ReadableStream, TransformStream, WritableStream, getReader, getWriter, isLocked, isReadableStream, isTransformStream, isWritableStream, isWriterLocked,
+  ReadableStream, TransformStream, WritableStream, defaultClose, defaultEnqueue, getReader, getWriter, isLocked, isReadableStream, isTransformStream, isWritableStream, isWriterLocked,
   readerCancel, readerRead, writerAbort, writerClose, writerWrite,
 } from './streams.js';
 import { registerTransferer } from './structured_clone.js';
@@ -15,8 +15,8 @@ function moveReadable(stream) {
     __proto__: null, start: undefined, type: undefined,
     pull: async (/** @type {any} */ controller) => {
       const step = await readerRead(reader);
-      if (step.done) controller.close();
-      else controller.enqueue(step.value);
+      if (step.done) defaultClose(controller);
+      else defaultEnqueue(controller, step.value);
     },
     cancel: (/** @type {any} */ reason) => readerCancel(reader, reason),
   }), /** @type {any} */ ({ __proto__: null, highWaterMark: 0, size: undefined }));

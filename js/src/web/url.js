@@ -248,7 +248,7 @@ export class URLSearchParams {
 /** @type {(params: any, url: any, query: string|null) => void} */ var bindParams;
 export { isURLSearchParams, serializeSearchParams };
 pairIterable(URLSearchParams, 'URLSearchParams', (self) => listOf(self));
-finishInterface(URLSearchParams);
+finishInterface(URLSearchParams, 'URLSearchParams');
 
 export class URL {
   /** @type {Parts} */ #parts;
@@ -396,7 +396,7 @@ export class URL {
 /** @type {(value: any) => boolean} */ var isURL;
 /** @type {(url: any, query: string) => void} */ var setQuery;
 export { isURL };
-finishInterface(URL);
+finishInterface(URL, 'URL');
 
 /** @param {string} input */
 function invalid(input) {

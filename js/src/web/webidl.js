@@ -110,10 +110,10 @@ export function viewBytes(value, what) {
 export const copyBytes = (value, what) => new Uint8Array(viewBytes(value, what));
 
 /**
- * Gives a class the look of a Web interface. @param {any} Class @param {string} [name] @param {Record<string, number>} [constants]
+ * Gives a class the look of a Web interface. @param {any} Class @param {string} name the bundler may have renamed the class @param {Record<string, number>} [constants]
  * @returns {any} the class
  */
-export function finishInterface(Class, name = Class.name, constants) {
+export function finishInterface(Class, name, constants) {
   enumerable(Class.prototype, 'constructor');
   enumerable(Class, 'prototype');
   ObjectDefineProperty(Class.prototype, SymbolToStringTag, /** @type {any} */ ({ __proto__: null, value: name, writable: false, enumerable: false, configurable: true }));

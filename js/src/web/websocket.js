@@ -291,7 +291,7 @@ export class WebSocketPair {
   }
   *[SymbolIterator]() { yield this[0]; yield this[1]; }
 }
-finishInterface(WebSocketPair);
+finishInterface(WebSocketPair, 'WebSocketPair');
 
 /** @param {Message} message */
 const size = (message) => (message.kind === 1 ? message.text.length : message.kind === 2 ? message.bytes.length : 0);
