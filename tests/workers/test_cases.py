@@ -6,7 +6,7 @@ import struct
 import time
 import unittest
 
-from harness import Project
+from projects import Project
 
 OBJECTS = {"durable_objects": {"bindings": []}, "migrations": [{"tag": "v1", "new_sqlite_classes": []}]}
 

@@ -6,7 +6,7 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 
-from harness import HERE, Project, children
+from projects import HERE, Project, children
 
 SECRET = "judge-secret-7f3a"
 ENTRY = "import { WorkerEntrypoint, RpcTarget } from 'cloudflare:workers';\n"

@@ -5,7 +5,7 @@ import os
 import time
 import unittest
 
-from harness import HERE, Project
+from projects import HERE, Project
 
 
 def project(name):
