@@ -224,8 +224,9 @@ int crypto_agree(const struct crypto_key *own, const struct crypto_key *peer, st
         ok = false;
     }
     EVP_PKEY_CTX_free(ctx);
+    ERR_clear_error();
     if (!ok)
-        return crypto_failed(err, ERROR_INTERNAL, "the keys cannot agree");
+        return error_set(err, ERROR_INTERNAL, "the keys cannot agree");
     out->size = size;
     return 0;
 }

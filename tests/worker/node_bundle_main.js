@@ -1,0 +1,25 @@
+// The library as main.js boots it, and the flag nodejs_compat on from the beginning. For tests: `nodeModule` is the registry.
+import { crypto, installCrypto, randomUUID } from "../../js/src/crypto/crypto.js";
+import { routes } from "../../js/src/link.js";
+import { setNatives } from "../../js/src/natives.js";
+import { bindContext, createNode, setContext } from "../../js/src/node/index.js";
+import { installWeb } from "../../js/src/web/index.js";
+
+export default function boot(natives) {
+  setNatives(natives);
+  const web = installWeb(globalThis, { bindContext });
+  installCrypto(globalThis);
+  const host = { natives, web, crypto, randomUUID, env: () => ({ NAME: "value" }) };
+  const node = createNode(host, "all");
+  node.install(globalThis);
+  globalThis.nodeModule = node.module;
+  globalThis.nodeModuleOfAls = (name) => createNode(host, "als").module(name);
+  return {
+    start() { web.start(); },
+    timer(id) {
+      setContext(undefined);
+      routes.timer(id);
+    },
+    unhandledRejection: web.unhandledRejection,
+  };
+}
