@@ -74,9 +74,9 @@ test('start() returns at once, exec() waits for it', async () => {
   script.started.resolve({});
   script.wait.resolve({ code: 3, reason: 'exit' });
   assert.deepEqual(plain(await done), [true, 42, null, 'out of uname -a', 'err', 3, 3]);
-  assert.deepEqual(callsOf('start'), [{ enableInternet: false, image: 'debian-agent', entrypoint: ['sleep', 'infinity'], env: ['A=1'], labels: { l: 'v' } }]);
+  assert.deepEqual(callsOf('start'), [{ enableInternet: false, image: 'debian-agent', entrypoint: ['sleep', 'infinity'], env: { A: '1' }, labels: { l: 'v' } }]);
   const [{ cmd, cwd, user, env, combined }] = callsOf('exec');
-  assert.deepEqual({ cmd, cwd, user, env, combined }, { cmd: ['uname', '-a'], cwd: '/tmp', user: 'me', env: ['B=2'], combined: false });
+  assert.deepEqual({ cmd, cwd, user, env, combined }, { cmd: ['uname', '-a'], cwd: '/tmp', user: 'me', env: { B: '2' }, combined: false });
   assert.equal(await refused("c.start()"), 'Error: start() cannot be called on a container that is already running.');
 });
 

@@ -2,6 +2,7 @@
 
 #include "app/app.h"
 #include "base/log.h"
+#include "daemon/container_capability.h"
 #include "daemon/daemon.h"
 
 #include <limits.h>
@@ -63,6 +64,8 @@ int application_open(struct app **ret, struct daemon *d, const struct applicatio
         .development = o->development,
         .engine = d->engine,
         .image_dir = d->image_dir,
+        .containers = &container_capabilities,
+        .containers_user = d,
         .print = o->development ? print_for_developer : print_to_log,
     };
     if (app_open(ret, &ao, err) < 0)

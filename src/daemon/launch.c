@@ -326,7 +326,7 @@ int launch_begin(struct cell *c, struct start_request *r, struct error *err)
         result = error_set(err, ERROR_UNSUPPORTED,
                            "enableInternet: this version gives containers no network; leave it out");
     else
-        result = image_resolve(c->daemon->paths.data_dir, config_image(&c->daemon->config, l->request.image),
+        result = image_resolve(c->daemon->image_dir, config_image(&c->daemon->config, l->request.image),
                                &l->image, err);
     if (result == 0)
         result = fill_cell(l, err);

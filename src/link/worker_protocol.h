@@ -101,16 +101,18 @@
  * daemon only when that write is on disk. A capability ends with the next `object` of the same object; it breaks (every call is
  * answered with the same error) when a write could not be brought to disk.
  *
- * Container capability: the engine's calls for `ctx.container`, src/app/container_capability.c:
- *   state*   {} -> {running: bool}
- *   start    {image, entrypoint: [text], env: [text "K=V"], enableInternet: bool, labels: {..}, hardTimeout: ms, snapshot: text,
- *            instance: {vcpu, memoryMib, diskMb} or a type's name} -> {timings: {image, root, namespaces, agent, ready: us}}
- *   exec     {cmd: [text], env: [text], cwd, user, stdin: sid (worker sends)|absent, stdout: bool, stderr: bool, combined: bool,
- *            pty: {cols, rows}} -> {pid, stdout: sid (daemon sends), stderr: sid, process: capability}
+ * Container capability: the calls of `ctx.container`, src/daemon/container_capability.c:
+ *   state*   {} -> {running: bool}   -- also while it starts
+ *   start    {image, entrypoint: [text], env: {name: text}, enableInternet: bool, labels: {..}, hardTimeout: ms, snapshot: text,
+ *            mounts: [{snapshot, target}], instance: {vcpu, memoryMib, diskMb} or a type's name}   -- as the API's start (docs/api.md)
+ *            -> {timings: {root, namespaces, agent, ready, total: us}} once it runs
+ *   exec     {cmd: [text], env: {name: text}, cwd, user, stdin: sid (worker sends)|absent, stdout: sid (daemon sends)|absent, stderr:
+ *            likewise, combined: bool, pty: {cols, rows}} -> {pid, process: capability}   -- the worker chooses all numbers
  *     process: wait {} -> {code, reason: text}; kill {signal} -> null; resize {cols, rows} -> null
- *   signal   {signal}; destroy {reason: text}; monitor {} -> {code} or THROW (the reason);
- *   setInactivityTimeout {ms}; setLabels {labels}; inspect {} -> map; snapshot {name} -> {id, size, name}
- *   snapshotDirectory {dir, name} -> {id, size, name}
+ *   signal   {signal}; destroy {reason: text};
+ *   monitor  {} -> {code, reason} when it ends: by itself, destroyed, or idle; THROW: otherwise
+ *   setInactivityTimeout {ms}; setLabels {labels}; inspect {} -> {image, labels}
+ *   snapshot {name} -> {id, size, name}; snapshotDirectory {dir, name} -> {id, size, dir, name}
  */
 
 #endif

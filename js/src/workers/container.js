@@ -33,18 +33,18 @@ function textOf(value, what) {
   return text;
 }
 
-/** @param {any} env @returns {string[]} "NAME=value" */
+/** @param {any} env @returns {any} a map */
 function environmentOf(env) {
-  const list = [];
+  const map = nullObject();
   const names = ObjectKeys(objectOf(env, 'env'));
   for (let i = 0; i < names.length; i++) {
     const name = names[i], value = String(env[name]);
     if (StringPrototypeIncludes(name, '=')) throw new Error(`Environment variable names cannot contain '=': ${name}`);
     if (StringPrototypeIncludes(name, '\0')) throw new Error(`Environment variable names cannot contain '\\0': ${name}`);
     if (StringPrototypeIncludes(value, '\0')) throw new Error(`Environment variable values cannot contain '\\0': ${name}`);
-    ArrayPrototypePush(list, `${name}=${value}`);
+    map[name] = value;
   }
-  return list;
+  return map;
 }
 
 /** @param {any} list @param {string} what @returns {string[]} */

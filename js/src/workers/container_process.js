@@ -32,7 +32,7 @@ export class OutputSource {
     }));
   }
 
-  /** @returns {Promise<Uint8Array|null>} */
+  /** @returns {Promise<{bytes: Uint8Array}|null>} */
   async read() {
     while (this.queue.length === 0) {
       if (this.error !== undefined) throw this.error;
@@ -41,7 +41,7 @@ export class OutputSource {
     }
     const bytes = /** @type {Uint8Array} */ (ArrayPrototypeShift(this.queue));
     streamConsumed(this.id, TypedArrayPrototypeGetLength(bytes));
-    return bytes;
+    return { __proto__: null, bytes };
   }
 
   /** @param {any} [reason] */
@@ -56,7 +56,8 @@ export class OutputSource {
   async all() {
     /** @type {Uint8Array[]} */ const chunks = [];
     let size = 0;
-    for (let bytes = await this.read(); bytes !== null; bytes = await this.read()) {
+    for (let chunk = await this.read(); chunk !== null; chunk = await this.read()) {
+      const { bytes } = chunk;
       size += TypedArrayPrototypeGetLength(bytes);
       if (size > OUTPUT_MAX) {
         this.cancel();
