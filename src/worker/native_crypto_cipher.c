@@ -60,7 +60,7 @@ int crypto_aes_cbc(bool encrypt, struct crypto_bytes key, struct crypto_bytes iv
               EVP_CipherUpdate(ctx, out->data, &first, data.data, (int)data.size) == 1 &&
               EVP_CipherFinal_ex(ctx, out->data + first, &last) == 1;
     EVP_CIPHER_CTX_free(ctx);
-    out->size = (size_t)(first + last);
+    out->size = (size_t)first + (size_t)last;
     if (ok)
         return 0;
     crypto_buffer_free(out);
@@ -198,7 +198,7 @@ int crypto_aes_kw(bool wrap, struct crypto_bytes key, struct crypto_bytes data, 
               EVP_CipherFinal_ex(ctx, out->data + written, &last) == 1;
     EVP_CIPHER_CTX_free(ctx);
     size_t expected = wrap ? data.size + 8 : data.size - 8;
-    if (ok && (size_t)(written + last) == expected) {
+    if (ok && (size_t)written + (size_t)last == expected) {
         out->size = expected;
         return 0;
     }

@@ -158,6 +158,8 @@ static struct crypto_key *ec_from_parts(enum crypto_kind kind, const struct cryp
 {
     size_t field = crypto_kind_field(kind);
     uint8_t point[1 + 2 * 66] = {4};
+    if (!parts[0].data || !parts[1].data)
+        return malformed(err, "the public key is missing");
     if (parts[0].size != field || parts[1].size != field)
         return malformed(err, "a coordinate has the wrong length");
     if (parts[2].data && parts[2].size != field)
@@ -180,9 +182,9 @@ struct crypto_key *crypto_key_from_parts(enum crypto_kind kind, const struct cry
         return malformed(err, "a secret has no parts");
     if (kind == CRYPTO_RSA)
         return crypto_rsa_new(all, err);
-    if (!all[0].data || (crypto_curve_of(kind) && !all[1].data))
-        return malformed(err, "the public key is missing");
     if (crypto_curve_of(kind))
         return ec_from_parts(kind, all, err);
+    if (!all[0].data)
+        return malformed(err, "the public key is missing");
     return crypto_okp_new(kind, all[0], all[1], err);
 }

@@ -97,6 +97,7 @@ test("what takes too long or too much is refused before it begins", async () => 
   await refused(() => subtle.deriveBits({ name: "PBKDF2", hash: "SHA-1", salt, iterations: 0 }, k, 160), "OperationError: iterations must not be 0");
   await refused(() => subtle.deriveBits({ name: "PBKDF2", hash: "SHA-1", salt, iterations: 1 }, k, 4294967288), "OperationError: a whole number from 0 to 1048576 is expected");
   await refused(() => subtle.deriveBits({ name: "PBKDF2", hash: "SHA-1", salt, iterations: 1 }, k, 7), "OperationError: length must be a multiple of 8");
+  await refused(() => subtle.deriveBits({ name: "PBKDF2", hash: "SHA-1", salt, iterations: 1 }, k, 0), "OperationError: length must not be 0");
   const hkdf = await key("raw", new Uint8Array(1), "HKDF", ["deriveBits"], false);
   await refused(() => subtle.deriveBits({ name: "HKDF", hash: "SHA-256", salt, info: salt }, hkdf, 255 * 256 + 8), "OperationError: HKDF derives at most 8160 bytes with this hash");
   equal((await subtle.deriveBits({ name: "HKDF", hash: "SHA-256", salt, info: salt }, hkdf, 255 * 256)).byteLength, 8160);

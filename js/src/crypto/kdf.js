@@ -20,6 +20,7 @@ export const kdf = {
     if (algorithm.name === 'HKDF') {
       return native((crypto) => crypto.hkdf(HASHES[algorithm.hash.name], handle, algorithm.salt, algorithm.info, length / 8));
     }
+    if (length === 0) throw domError('OperationError', 'length must not be 0');
     if (algorithm.iterations === 0) throw domError('OperationError', 'iterations must not be 0');
     return native((crypto) => crypto.pbkdf2(HASHES[algorithm.hash.name], handle, algorithm.salt, algorithm.iterations, length / 8));
   },
