@@ -40,6 +40,13 @@ test("what a program does to a key's description changes nothing", async () => {
   equal((await subtle.encrypt({ name: "AES-GCM", iv }, k, new Uint8Array(1))).byteLength, 17);
 });
 
+test("a clone of a key is as restricted as the key", async () => {
+  const k = structuredClone(await key("raw", new Uint8Array(16), "AES-GCM", ["encrypt"], false));
+  equal(k instanceof CryptoKey, true);
+  await refused(() => subtle.exportKey("raw", k), "InvalidAccessError: the key is not extractable");
+  equal((await subtle.encrypt({ name: "AES-GCM", iv: new Uint8Array(12) }, k, new Uint8Array(1))).byteLength, 17);
+});
+
 test("usages and extractability are kept", async () => {
   const k = await key("raw", new Uint8Array(16), "AES-GCM", ["encrypt"], false);
   await refused(() => subtle.exportKey("raw", k), "InvalidAccessError: the key is not extractable");

@@ -1,8 +1,10 @@
-// The library as main.js boots it, and the flag nodejs_compat on from the beginning. For tests: `nodeModule` is the registry.
+// The library as main.js boots it, and the flag nodejs_compat on from the beginning. For tests: `nodeModule` is the registry, `runModule` the loader's way.
+import { compile } from "../../js/compiler/compile.js";
+import { createModuleGraph } from "../../js/src/modules.js";
 import { crypto, installCrypto, randomUUID } from "../../js/src/crypto/crypto.js";
 import { routes } from "../../js/src/link.js";
 import { setNatives } from "../../js/src/natives.js";
-import { bindContext, createNode, setContext } from "../../js/src/node/index.js";
+import { bindContext, createNode, getContext, setContext } from "../../js/src/node/index.js";
 import { installWeb } from "../../js/src/web/index.js";
 
 export default function boot(natives) {
@@ -14,6 +16,11 @@ export default function boot(natives) {
   node.install(globalThis);
   globalThis.nodeModule = node.module;
   globalThis.nodeModuleOfAls = (name) => createNode(host, "als").module(name);
+  // A module, compiled and linked as the loader does it with the flag; a promise of its namespace.
+  globalThis.runModule = (source) => {
+    const data = compile({ name: "main.js", type: "js", als: true }, source);
+    return createModuleGraph([{ name: "main.js", type: "js", data }], natives, node.module, { context: { getContext, setContext } }).main("main.js");
+  };
   return {
     start() { web.start(); },
     timer(id) {

@@ -5,9 +5,10 @@ import {
 } from '../primordials.js';
 import { natives } from '../natives.js';
 import { domError, illegalConstructor } from '../web/dom_exception.js';
+import { registerCopier } from '../web/structured_clone.js';
 import { finishInterface, requireArguments, viewBytes } from '../web/webidl.js';
 import { DigestStream } from './digest_stream.js';
-import { CryptoKey } from './key.js';
+import { CryptoKey, isCryptoKey, newKey, stateOf } from './key.js';
 import { SubtleCrypto, newSubtle } from './subtle.js';
 
 const QUOTA = 65536;
@@ -72,4 +73,5 @@ export function installCrypto(target) {
   define(target, 'SubtleCrypto', SubtleCrypto);
   define(target, 'CryptoKey', CryptoKey);
   defineGetter(target, 'crypto', () => crypto);
+  registerCopier(isCryptoKey, (key) => newKey(stateOf(key)));
 }
