@@ -62,13 +62,15 @@ async function bundle(esbuild, { name, entry, inject = [] }, out) {
     platform: "neutral",
     mainFields: ["module", "main"],
     target: "es2023",
-    charset: "utf8",
+    charset: "ascii",
     legalComments: "eof",
     keepNames: false,
     logLevel: "warning",
     outfile: name,
   });
-  const text = `(function (natives) {\n"use strict";\n${result.outputFiles[0].text}return bundle.default(natives);\n})\n`;
+  // The engine keeps a script of ASCII alone in one byte a character. What is left of others is in comments.
+  const code = result.outputFiles[0].text.replace(/[^\0-\x7f]/g, "?");
+  const text = `(function (natives) {\n"use strict";\n${code}return bundle.default(natives);\n})\n`;
   const file = path.join(out, name);
   // Unchanged output keeps its time, so that nothing after it is rebuilt.
   if (!existsSync(file) || readFileSync(file, "utf8") !== text) {
