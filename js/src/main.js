@@ -4,7 +4,7 @@ import {
 } from './primordials.js';
 import { natives, setNatives } from './natives.js';
 import { crypto, installCrypto, randomUUID } from './crypto/crypto.js';
-import { channelSend, closeChannel, openChannel, routes } from './link.js';
+import { channelSend, closeChannel, newStream, openChannel, routes } from './link.js';
 import { createModuleGraph } from './modules.js';
 import { bindContext, createNode, getContext, setContext, wantedNode } from './node/index.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
@@ -16,7 +16,8 @@ import { rules } from './rpc/values.js';
 import { setConsoleListener } from './web/console.js';
 import { installWeb } from './web/index.js';
 import { abortRequest, requestFromWire } from './web/request.js';
-import { respond } from './web/response.js';
+import { respond, responseToWire } from './web/response.js';
+import { claimWebSocket, coupleLink } from './web/websocket.js';
 import { BootstrapTarget } from './workers/bootstrap.js';
 import { addBuiltins, builtins } from './workers/builtins.js';
 import { worker } from './workers/ctx.js';
@@ -258,7 +259,17 @@ function serve(call, method, url, headers, body) {
     if (over) return;
     context.enter();
     try {
-      respond(call, response, undefined, () => {
+      const { status, webSocket } = responseToWire(response);
+      let ws;
+      if (webSocket !== null && webSocket !== undefined) {
+        if (status !== 101) throw new TypeError('Responses with a WebSocket must have status code 101.');
+        claimWebSocket(webSocket);
+        // The connection belongs to the request.
+        context.hold();
+        const inSid = newStream();
+        ws = [inSid, coupleLink(webSocket, inSid, undefined, () => context.drop())];
+      }
+      respond(call, response, ws, () => {
         serving.delete(call);
         end();
       });

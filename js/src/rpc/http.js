@@ -13,7 +13,8 @@ import { consumeStream, originOf } from '../web/streams.js';
 import { BYTES, UINT, malformed, rawList } from './cbor.js';
 import { registerPlatformType, setDataCloneError } from './codec.js';
 import { currentContext } from './context.js';
-import { FETCH, READABLE, SIGNAL } from './target.js';
+import { FETCH, READABLE, SOCKET } from './target.js';
+import { socketTarget } from './sockets.js';
 import { setServiceFetch } from './stub.js';
 import { ReadableTarget, readCapability, streamSource, writeCapability } from './streams.js';
 import { decodeFailure, decodeResult, encodeArguments } from './values.js';
@@ -93,19 +94,25 @@ registerPlatformType(Response.prototype, {
   number: 3, rpcOnly: true, test: isResponse,
   write(response, encoder) {
     const { status, statusText, headers, url, cf, webSocket } = responseToWire(response);
-    if (webSocket !== null && webSocket !== undefined) throw new Error('A Response with a WebSocket cannot be passed over RPC yet.');
     encoder.writer.number(status);
     encoder.string(statusText);
     encoder.string(headers);
     encoder.string(url);
     encoder.value(cf ?? null);
+    if (webSocket !== null && webSocket !== undefined) writeCapability(encoder, SOCKET, socketTarget(webSocket));
+    else encoder.writer.null();
     writeBody(response, hasBody(response) ? bodyOf(response) : null, encoder);
   },
   read(decoder) {
     const status = decoder.value(), statusText = decoder.string(), headers = checkHeaders(decoder.string()), url = decoder.string();
     const cf = decoder.value();
-    if (typeof status !== 'number' || !(status >= 200 && status <= 599) || status !== (status | 0)) malformed('a status was expected');
-    return readBody(decoder, (body) => responseFromWire(status, statusText, headers, body, url, /** @type {any} */ ({ __proto__: null, cf: plainOrAbsent(cf) })));
+    const { reader } = decoder;
+    let webSocket = null;
+    if (reader.at < reader.end && reader.bytes[reader.at] >> 5 === UINT) webSocket = readCapability(decoder, SOCKET);
+    else if (decoder.value() !== null) malformed('a WebSocket was expected');
+    const least = webSocket === null ? 200 : 101;
+    if (typeof status !== 'number' || !(status >= least && status <= 599) || status !== (status | 0)) malformed('a status was expected');
+    return readBody(decoder, (body) => responseFromWire(status, statusText, headers, body, url, /** @type {any} */ ({ __proto__: null, cf: plainOrAbsent(cf), webSocket })));
   },
 });
 // File first in the chain of prototypes, so that Blob is only asked for what is no File.

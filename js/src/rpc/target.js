@@ -13,8 +13,8 @@ import { rawList } from './cbor.js';
 export const GET = 0, CALL = 1, FETCH = 2, CONNECT = 3;
 
 /** What a capability becomes at the receiver. */
-export const STUB = 0, SERVICE = 1, READABLE = 2, WRITABLE = 3, SIGNAL = 4;
-export const LAST_KIND = SIGNAL;
+export const STUB = 0, SERVICE = 1, READABLE = 2, WRITABLE = 3, SIGNAL = 4, SOCKET = 5;
+export const LAST_KIND = SOCKET;
 
 /** @typedef {{kind: number, target: Target}} Capability */
 /** @typedef {{bytes: Uint8Array|null, capabilities: Capability[]}} Payload capabilities: of null prototype */

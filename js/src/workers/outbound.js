@@ -6,6 +6,7 @@ import { addAbortAlgorithm, removeAbortAlgorithm } from '../web/abort.js';
 import { takeWire } from '../web/body.js';
 import { requestHeader, requestSignal, requestToWire } from '../web/request.js';
 import { responseFromWire } from '../web/response.js';
+import { webSocketOfLink } from '../web/websocket.js';
 import { currentContext } from '../rpc/context.js';
 import { serviceFetch } from '../rpc/http.js';
 
@@ -87,8 +88,8 @@ function bodyArgument(body) {
 /** @param {any} answer of the daemon @param {string} url @returns {any} */
 export function responseOf(answer, url) {
   if (answer === null || typeof answer !== 'object' || typeof answer.status !== 'number') throw new TypeError('The answer is no response.');
-  if (answer.ws !== undefined) throw new Error('An outgoing WebSocket is not supported yet.');
-  const { body } = answer;
+  const { body, ws } = answer;
+  const webSocket = ws === undefined ? null : webSocketOfLink(ws.in, ws.out).socket;
   return responseFromWire(answer.status, answer.statusText, answer.headers ?? '', body === undefined ? null : body, answer.url ?? url,
-    /** @type {any} */ ({ __proto__: null, redirected: answer.url !== undefined && answer.url !== url }));
+    /** @type {any} */ ({ __proto__: null, redirected: answer.url !== undefined && answer.url !== url, webSocket }));
 }
