@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "daemon/cell.h"
 #include "daemon/daemon.h"
+#include "daemon/flood.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,9 @@
 
 /* The end of a cut result's stream that is kept for the curious. */
 #define RESULT_TAIL ((size_t)16 << 10)
+
+/* So much of a flood passes at once. */
+#define FLOOD_MAX ((size_t)256 << 10)
 
 struct execution *execution_new(struct cell *cell, const char *id, const char *const *cmd, size_t limit,
                                 bool head_only, enum overflow overflow)
@@ -178,6 +182,17 @@ static void on_started(void *user, struct exec *exec, int pid)
     tell(x);
 }
 
+static struct exec_watch *follower(struct execution *x, int i)
+{
+    list_each(it, tmp, &x->watches)
+    {
+        struct exec_watch *w = list_entry(it, struct exec_watch, link);
+        if (w->follows && w->follows(w->user, i))
+            return w;
+    }
+    return NULL;
+}
+
 /* UNTRUSTED INPUT: bytes only, kept and passed on. */
 static void on_output(void *user, struct exec *exec, int fd, const uint8_t *data, size_t len)
 {
@@ -188,6 +203,24 @@ static void on_output(void *user, struct exec *exec, int fd, const uint8_t *data
     if (grace_ms > 0 && x->out[i].unacked > 0)
         limit_grace(x, grace_ms);
     tell(x);
+}
+
+/* Output in large pieces, where a client waits for just that: see flood.h. UNTRUSTED INPUT, as above. */
+static size_t on_flood(void *user, struct exec *exec, int fd, int from, size_t len)
+{
+    static uint8_t copy[FLOOD_MAX];
+    struct execution *x = user;
+    int i = fd == 2;
+    struct exec_watch *w = blocks(x) ? follower(x, i) : NULL;
+    size_t n = w ? flood_take(from, copy, len < FLOOD_MAX ? len : FLOOD_MAX) : 0;
+    if (n == 0)
+        return 0;
+    uint64_t cursor = x->out[i].total;
+    give_credit(x, i, journal_append(&x->out[i], copy, n, true));
+    w->move(w->user, i, cursor, n);
+    flood_clear();
+    tell(x);
+    return n;
 }
 
 static void on_output_end(void *user, struct exec *exec, int fd)
@@ -265,6 +298,7 @@ static void on_exit_status(void *user, struct exec *exec, const struct exit_stat
 const struct exec_events execution_events = {
     .on_started = on_started,
     .on_output = on_output,
+    .on_flood = on_flood,
     .on_output_end = on_output_end,
     .on_writable = on_writable,
     .on_exit = on_exit_status,

@@ -52,6 +52,10 @@ struct execution {
 struct exec_watch {
     struct list link;
     void (*fn)(void *user, struct execution *x);
+    /* May be NULL. Whether it has had everything of stream `i` and its client takes more now; and sending on
+     * `len` bytes that have just been added to the journal at `cursor`, and are in flood_pipe() too. */
+    bool (*follows)(void *user, int i);
+    void (*move)(void *user, int i, uint64_t cursor, size_t len);
     void *user;
 };
 

@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "daemon/cell.h"
+#include "daemon/flood.h"
 #include "daemon/json_out.h"
 #include "daemon/record.h"
 
@@ -242,9 +243,43 @@ static void on_event(void *user, struct execution *x)
     uint64_t unread = x->out[0].total - o->reader.cursor[0] + x->out[1].total - o->reader.cursor[1];
     if (o->request->suspended && o->request->rest.len > 0)
         return; /* on_room() goes on */
+    if (o->request->suspended && unread == 0 && x->state != EXECUTION_EXITED)
+        return; /* it has been moved on already */
     if (unread >= PUSH_AT_ONCE && can_push(o) && push(o))
         return;
     request_more(o->request);
+}
+
+static bool follows(void *user, int i)
+{
+    const struct output *o = user;
+    return can_push(o) && o->reader.cursor[i] == o->execution->out[i].total;
+}
+
+static void move(void *user, int i, uint64_t cursor, size_t len)
+{
+    struct output *o = user;
+    const struct journal *j = &o->execution->out[i];
+    struct iovec copy[4];
+    uint8_t header[FRAME_HEADER];
+    size_t have = 0;
+    int count = 0;
+    for (; have < len && count < 4; count++) {
+        const uint8_t *p = NULL;
+        uint64_t at = cursor + have, lost;
+        size_t n = journal_peek(j, &at, &p, &lost);
+        if (n == 0 || lost)
+            return; /* then it goes the long way */
+        n = n < len - have ? n : len - have;
+        copy[count] = (struct iovec){(void *)(uintptr_t)p, n};
+        have += n;
+    }
+    frame_header(header, (uint8_t)(i + 1), cursor, len);
+    if (have < len ||
+        !request_move(o->request, (struct iovec){header, sizeof header}, flood_pipe(), copy, count))
+        return;
+    o->reader.cursor[i] = cursor + len;
+    execution_read_on(o->execution);
 }
 
 static void on_room(struct request *r)
@@ -298,7 +333,7 @@ void api_exec_output(struct request *r)
         return;
     }
     o->request = r;
-    o->watch = (struct exec_watch){.fn = on_event, .user = o};
+    o->watch = (struct exec_watch){.fn = on_event, .follows = follows, .move = move, .user = o};
     buf_init(&o->encoded, 0);
     execution_ref(x);
     execution_watch(x, &o->watch);

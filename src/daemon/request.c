@@ -168,6 +168,11 @@ bool request_send(struct request *r, const struct iovec *pieces, int count)
     return server_send(r, pieces, count);
 }
 
+bool request_move(struct request *r, struct iovec head, int pipe, const struct iovec *copy, int count)
+{
+    return server_move(r, head, pipe, copy, count);
+}
+
 void request_more(struct request *r)
 {
     server_resume(r);

@@ -94,6 +94,9 @@ void request_more(struct request *r);
  * take at once is copied and sent later, after which r->on_room is called. False: the client has left. */
 bool request_sendable(const struct request *r);
 bool request_send(struct request *r, const struct iovec *pieces, int count);
+/* The same with a chunk whose bytes, after `head`, are moved out of a pipe. `copy` is what the chunk holds
+ * after the head: from it comes what the pipe does not have or the connection does not take at once. */
+bool request_move(struct request *r, struct iovec head, int pipe, const struct iovec *copy, int count);
 /* No idle timeout on this connection from now on until the request ends: for streams and long polls. */
 void request_no_timeout(struct request *r);
 

@@ -6,6 +6,7 @@
 #include "daemon/request.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,30 +169,83 @@ static bool keep_rest(struct request *r, const struct iovec *iov, int count, siz
     return false;
 }
 
+static void make_roomy(struct connection *c)
+{
+    int size = DIRECT_BUFFER;
+    if (!c->roomy)
+        setsockopt(c->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* as far as the machine allows */
+    c->roomy = true;
+}
+
+/* Puts what HTTP wants around a chunk in front of and behind the pieces in iov[1] to iov[count]. The chunk's
+ * length. */
+static size_t wrap_chunk(char head[CHUNK_HEAD_MAX], struct iovec *iov, int count)
+{
+    size_t len = 0;
+    for (int i = 1; i <= count; i++)
+        len += iov[i].iov_len;
+    int n = snprintf(head, CHUNK_HEAD_MAX, "%zx\r\n", len);
+    iov[0] = (struct iovec){head, (size_t)n};
+    iov[count + 1] = (struct iovec){(char *)(uintptr_t)"\r\n", 2};
+    return len + (size_t)n + 2;
+}
+
 bool server_send(struct request *r, const struct iovec *pieces, int count)
 {
     char head[CHUNK_HEAD_MAX];
     struct iovec iov[8];
-    size_t len = 0;
     if (count > 6)
         return false;
-    if (!r->peer->roomy) {
-        int size = DIRECT_BUFFER;
-        r->peer->roomy = true;
-        setsockopt(r->peer->fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size); /* as far as the machine allows */
-    }
-    for (int i = 0; i < count; i++) {
+    make_roomy(r->peer);
+    for (int i = 0; i < count; i++)
         iov[i + 1] = pieces[i];
-        len += pieces[i].iov_len;
-    }
-    int n = snprintf(head, sizeof head, "%zx\r\n", len);
-    iov[0] = (struct iovec){head, (size_t)n};
-    iov[count + 1] = (struct iovec){(char *)(uintptr_t)"\r\n", 2};
-    size_t all = len + (size_t)n + 2;
+    size_t all = wrap_chunk(head, iov, count);
     ssize_t sent = send_some(r, iov, count + 2);
     if (sent < 0)
         return false;
     return (size_t)sent == all || keep_rest(r, iov, count + 2, (size_t)sent);
+}
+
+/* Bytes moved from the pipe into the connection; what is the matter when they are not all shows at the next
+ * send. */
+static size_t move_some(struct request *r, int pipe, size_t len)
+{
+    size_t done = 0;
+    while (done < len) {
+        ssize_t n = splice(pipe, NULL, r->peer->fd, NULL, len - done, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        done += (size_t)n;
+    }
+    return done;
+}
+
+bool server_move(struct request *r, struct iovec frame, int pipe, const struct iovec *copy, int count)
+{
+    char head[CHUNK_HEAD_MAX];
+    struct iovec iov[8];
+    if (count > 5)
+        return false;
+    make_roomy(r->peer);
+    iov[1] = frame;
+    for (int i = 0; i < count; i++)
+        iov[i + 2] = copy[i];
+    size_t all = wrap_chunk(head, iov, count + 1), before = iov[0].iov_len + iov[1].iov_len;
+    ssize_t n = send_some(r, iov, 2);
+    if (n < 0)
+        return false;
+    size_t sent = (size_t)n;
+    if (sent == before)
+        sent += move_some(r, pipe, all - before - 2);
+    if (sent == all - 2) {
+        n = send_some(r, &iov[count + 2], 1);
+        if (n < 0)
+            return false;
+        sent += (size_t)n;
+    }
+    return sent == all || keep_rest(r, iov, count + 3, sent);
 }
 
 /* The library does not look at suspended connections, so a client that leaves while its request waits is

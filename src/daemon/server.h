@@ -26,6 +26,8 @@ void server_close(struct server *s);
 void server_resume(struct request *r);
 /* For request.c: see request_send(). */
 bool server_send(struct request *r, const struct iovec *pieces, int count);
+/* For request.c: see request_move(). */
+bool server_move(struct request *r, struct iovec head, int pipe, const struct iovec *copy, int count);
 /* For request.c: the library's reader of a streamed answer; `cls` is the request. */
 ssize_t server_pull(void *cls, uint64_t position, char *to, size_t max);
 
