@@ -3,6 +3,8 @@ import { domError } from '../web/dom_exception.js';
 import { checkUsages, newKey, pickUsages, stateOf } from './key.js';
 import { HASHES, native } from './natives.js';
 
+const MAX_BITS = 8 << 20; // what one call of the natives gives
+
 /** @type {import('./subtle.js').Implementation} */
 export const kdf = {
   importKey(format, data, algorithm, extractable, usages) {
@@ -16,6 +18,7 @@ export const kdf = {
   },
   deriveBits(algorithm, key, length) {
     if (length === null || length % 8 !== 0) throw domError('OperationError', 'length must be a multiple of 8');
+    if (length > MAX_BITS) throw domError('OperationError', `length must be at most ${MAX_BITS}`);
     const { handle } = stateOf(key);
     if (algorithm.name === 'HKDF') {
       return native((crypto) => crypto.hkdf(HASHES[algorithm.hash.name], handle, algorithm.salt, algorithm.info, length / 8));
