@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "worker/connection.h"
 #include "worker/cpu_limit.h"
+#include "worker/image.h"
 #include "worker/loop.h"
 #include "worker/warm_up.h"
 #include "worker/worker.h"
@@ -42,6 +43,23 @@ int child_prepare(struct error *err)
     return 0;
 }
 
+static void log_nowhere(int level, const char *text)
+{
+    (void)level;
+    (void)text;
+}
+
+void child_rehearse(void)
+{
+    struct error err = {0};
+    worker.log = log_nowhere;
+    if (cpu_limit_start(&err) < 0)
+        _exit(1);
+    warm_up();
+    if (engine_begin(&err) < 0)
+        _exit(1);
+}
+
 static int join_cgroups(const struct child_start *start, struct error *err)
 {
     for (size_t i = 0; i < start->cgroup_count; i++)
@@ -73,12 +91,6 @@ static void reset_signals(void)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void log_nowhere(int level, const char *text)
-{
-    (void)level;
-    (void)text;
-}
-
 /* Until somebody wants this worker. */
 static void wait_for_work(void)
 {
@@ -102,6 +114,7 @@ _Noreturn void child_main(const struct jail *jail, const struct child_start *sta
     if (keep_descriptors(start->link_fd, &err) < 0)
         worker_exit(1, NULL);
     reset_signals();
+    image_prepare();
     if (jail_worker(jail, start->number, &err) < 0 || cpu_limit_start(&err) < 0)
         give_up(&err);
     if (start->compiler && engine_restart(start->compiler, &err) < 0)

@@ -20,6 +20,8 @@ struct child_start {
 
 /* In the zygote, once, with the engine started. */
 int child_prepare(struct error *err);
+/* What a worker does before its first request, for image_learn(). */
+void child_rehearse(void);
 _Noreturn void child_main(const struct jail *jail, const struct child_start *start);
 
 #endif

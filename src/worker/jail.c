@@ -131,7 +131,9 @@ int jail_split(struct jail *jail, int control_fd, struct error *err)
         return error_set(err, ERROR_GONE, "the outer half has ended");
     if (prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) < 0 || take_id(jail, ZYGOTE_ID, err) < 0)
         return error_system(err, errno, "cannot take on the zygote's id");
-    /* Reset by the change of ids, and so after it. */
+    /* Reset by the change of ids, and so after it. Its own /proc entries stay its own until jail_close(). */
+    if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+        return error_system(err, errno, "cannot keep access to own /proc entries");
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
         return error_system(err, errno, "cannot ask to end with the outer half");
     return 0;

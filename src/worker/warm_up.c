@@ -14,4 +14,8 @@ void warm_up(void)
     JSStringRef source = JSStringCreateWithUTF8CString(exercise);
     JSEvaluateScript(worker.ctx, source, NULL, NULL, 1, NULL);
     JSStringRelease(source);
+    /* The library's own part, where it has one: objects made and dropped. */
+    if (worker.functions[DISPATCH_WARM_UP])
+        JSObjectCallAsFunction(worker.ctx, worker.functions[DISPATCH_WARM_UP], worker.dispatch, 0, NULL,
+                               NULL);
 }

@@ -27,7 +27,8 @@ struct link;
     X(CHANNEL_MESSAGE, channelMessage)                                                                       \
     X(CHANNEL_CLOSED, channelClosed)                                                                         \
     X(UNHANDLED_REJECTION, unhandledRejection)                                                               \
-    X(REQUEST_KILLED, requestKilled)
+    X(REQUEST_KILLED, requestKilled)                                                                         \
+    X(WARM_UP, warmUp)
 enum dispatch_function {
 #define X(id, name) DISPATCH_##id,
     DISPATCH_FUNCTIONS(X)

@@ -1,6 +1,7 @@
 #include "worker/zygote.h"
 
 #include "worker/child.h"
+#include "worker/image.h"
 #include "worker/jail.h"
 #include "worker/worker.h"
 #include "worker/zygote_protocol.h"
@@ -223,7 +224,10 @@ static int start(struct zygote *z, const char *runtime, struct error *err)
     if (unshare(CLONE_VM) < 0)
         return error_set(err, ERROR_UNSUPPORTED,
                          "the JavaScript engine started a thread of its own, with which it cannot be forked");
-    return child_prepare(err) < 0 ? -1 : jail_close(&z->jail, err);
+    image_settle();
+    if (child_prepare(err) < 0 || image_learn(child_rehearse, err) < 0)
+        return -1;
+    return jail_close(&z->jail, err);
 }
 
 int zygote_main(int control_fd, const char *runtime, const char *compiler)
