@@ -286,10 +286,12 @@ static void start(struct host *h)
     struct error err = {0};
     if (h->process || h->batch || h->retry)
         return;
-    if (h->refused || !h->app) {
+    if (h->refused) {
         tell(h, NULL, &h->why);
         return;
     }
+    if (!h->app)
+        return; /* it is still being bundled: host_run() or host_refuse() goes on */
     if (h->failures > 0 && uv_now(h->loop) < h->not_before) {
         hold_back(h);
         return;
@@ -416,7 +418,6 @@ struct host *host_new(const struct host_config *config, struct error *err)
     h->config = *config;
     h->config.name = h->name;
     h->loop = workers_loop(config->workers);
-    error_set(&h->why, ERROR_STATE, "the Worker \"%.100s\" has no code yet", h->name);
     return h;
 }
 

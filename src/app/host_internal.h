@@ -31,7 +31,7 @@ struct host {
     struct host_config config;
     char *name;
     uv_loop_t *loop;
-    const struct app_config *app; /* NULL: nothing to run yet */
+    const struct app_config *app; /* NULL: nothing to run yet; who waits goes on waiting */
     struct modules modules;       /* compiled once `compiled` */
     bool compiled;
     struct compile_batch *batch;

@@ -93,10 +93,11 @@ static void end(struct dynamic *d, const struct error *why)
     if (d->from_parent)
         pipe_abandon(d->from_parent, &reason);
     d->from_parent = NULL;
-    if (d->worker) {
-        worker_end(d->worker, &reason); /* its streams, and so the channel, fail with the reason */
-        worker_release_later(d->worker);
-        d->worker = NULL;
+    struct worker *w = d->worker;
+    d->worker = NULL; /* on_ended() has nothing to do then */
+    if (w) {
+        worker_end(w, &reason); /* its streams, and so the channel, fail with the reason */
+        worker_release_later(w);
     }
     if (d->parent_in && !d->joined) {
         /* The parent waits on a stream that was never opened: opening and giving it up is how it hears. */
