@@ -53,6 +53,10 @@ class Digest {
     return Reflect.construct(Digest, [c.digestCopy(this.#handle)], /** @type {any} */ (this.constructor));
   }
 }
+// In Node.js they are streams, too.
+for (const name of ['on', 'once', 'write', 'end', 'pipe']) {
+  Object.defineProperty(Digest.prototype, name, { value: missing(`${name}() of a Hash or an Hmac (they are no streams here)`), writable: true, configurable: true });
+}
 export class Hash extends Digest {}
 export class Hmac extends Digest {}
 /** @param {string} algorithm */
