@@ -42,8 +42,16 @@ void zygote_open(struct zygote_process *z)
     char number[16], name[] = "cloister-worker", option[] = "--zygote", bundle[4096];
     snprintf(number, sizeof number, "%d", ends[1]);
     snprintf(bundle, sizeof bundle, "%s", need_env("CLOISTER_TEST_BUNDLE"));
+    /* CLOISTER_TEST_USER: as an ordinary user (root runs the test). */
+    char setpriv[] = "setpriv", uid[] = "--reuid=65534", gid[] = "--regid=65534", groups[] = "--clear-groups",
+         program[4096];
+    snprintf(program, sizeof program, "%s", need_env("CLOISTER_WORKER"));
     char *argv[] = {name, option, number, bundle, NULL}, *envp[] = {NULL};
-    assert_int_equal(posix_spawn(&z->pid, need_env("CLOISTER_WORKER"), &actions, NULL, argv, envp), 0);
+    char *user_argv[] = {setpriv, uid, gid, groups, program, option, number, bundle, NULL};
+    bool as_user = getenv("CLOISTER_TEST_USER");
+    assert_int_equal(posix_spawn(&z->pid, as_user ? "/usr/bin/setpriv" : program, &actions, NULL,
+                                 as_user ? user_argv : argv, envp),
+                     0);
     posix_spawn_file_actions_destroy(&actions);
     close(ends[1]);
 }
