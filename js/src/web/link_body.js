@@ -1,11 +1,11 @@
 /**
  * Bodies on the link: LinkBody receives one (a source for sourceStream, or collected whole), sendStream and relay send one.
- * Nothing is received before somebody wants it. The other side's credit comes back as bytes are taken, so a body that nobody reads
+ * What comes before somebody wants it is bounded by the stream's credit. The other side's credit comes back as bytes are taken, so a body that nobody reads
  * stops its sender.
  */
-import { ArrayPrototypePush, ArrayPrototypeShift, Error, TypeError, Uint8Array, newPromise, promiseIgnore } from '../primordials.js';
+import { ArrayPrototypePush, ArrayPrototypeShift, Error, TypeError, Uint8Array, newPromise, promiseIgnore, promiseResolve, promiseThen } from '../primordials.js';
 import { openReceiving, openSending, streamConsumed, streamEnd, streamReset, streamWrite } from '../link.js';
-import { concat } from './bytes.js';
+import { concat, utf8Encode } from './bytes.js';
 import { chunkBytes, getReader, readerCancel, readerRead } from './streams.js';
 
 export class LinkBody {
@@ -16,7 +16,12 @@ export class LinkBody {
   /** @type {(() => void)|null} */ #wake = null;
 
   /** @param {number} id a stream that the other side sends; -1: none, for of() */
-  constructor(id) { this.#id = id; this.#open = id < 0; }
+  constructor(id) {
+    this.#id = id;
+    // At once: bytes for a stream that is not open by the end of the entry that named it are refused.
+    if (id < 0) this.#open = true;
+    else this.#start();
+  }
 
   /** @param {Uint8Array} bytes @returns {LinkBody} a source that has all it will ever have */
   static of(bytes) {
@@ -146,6 +151,22 @@ export function relay(body) {
   const sender = new Sender();
   sender.onGone = () => body.cancel();
   return { id: sender.id, done: pump(sender, () => body.read(), () => body.cancel()) };
+}
+
+/** What one frame holds beside a request's or a response's head (src/link/worker_protocol.h, WORKER_INLINE_MAX). */
+const INLINE_MAX = 512 << 10;
+/** Text or bytes of a body as they are, when they fit; else the number of a stream that brings them. @param {any} body @returns {any} */
+export function inlineOrStream(body) {
+  if (body === null || body.length <= INLINE_MAX / 3) return body;
+  const bytes = typeof body === 'string' ? utf8Encode(body) : body;
+  if (bytes.length <= INLINE_MAX) return bytes;
+  const id = openSending(/** @type {any} */ ({ __proto__: null }));
+  // Not before the message that names the stream.
+  promiseThen(promiseResolve(), () => {
+    streamWrite(id, bytes);
+    streamEnd(id);
+  });
+  return id;
 }
 
 /** @param {Sender} sender @param {() => Promise<{bytes: Uint8Array}|null>} read @param {(error: any) => void} failed */

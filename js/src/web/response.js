@@ -6,7 +6,7 @@ import { JSONStringify, NumberIsFinite, RegExpPrototypeExec, Symbol, TypeError, 
 import { natives } from '../natives.js';
 import { Body, BYTES, LINK, TEXT, cloneBody, extractBody, mixBody, setBody, setContentTypeOf, takeWire, unusable } from './body.js';
 import { Headers, IMMUTABLE, MUTABLE, copyHeaders, fill, fromWire, getHeader, isHeaders, putHeader, toWire } from './headers.js';
-import { LinkBody } from './link_body.js';
+import { LinkBody, inlineOrStream } from './link_body.js';
 import { hrefOfParts, parseURL } from './url.js';
 import { claimWebSocket, coupleLink, isWebSocket } from './websocket.js';
 import { newStream } from '../link.js';
@@ -186,7 +186,7 @@ export class Response extends Body {
       }
       const body = takeWire(response);
       if (body === null || typeof body === 'string' || isUint8Array(body)) {
-        natives.respond(call, response.#status, response.#statusText, headers, body);
+        natives.respond(call, response.#status, response.#statusText, headers, inlineOrStream(body));
         done?.();
         return;
       }

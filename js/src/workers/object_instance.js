@@ -48,6 +48,8 @@ export class Instance {
     /** @type {Event[]} */ this.queue = rawList();
     /** @type {Set<Event>} */ this.running = new SafeSet();
     this.blocks = 0;
+    /** Until the present turn of the event loop is over. */
+    this.gated = false;
     this.holds = 0;
     this.retryAlarm = true;
     this.lastUse = 0;
@@ -113,7 +115,7 @@ export class Instance {
   deliver(event) {
     if (this.state === BROKEN) {
       event.fail(this.reason);
-    } else if (this.state === READY && this.blocks === 0 && this.queue.length === 0) {
+    } else if (this.state === READY && this.blocks === 0 && !this.gated && this.queue.length === 0) {
       this.startEvent(event);
     } else {
       this.queue[this.queue.length] = event;
@@ -121,7 +123,7 @@ export class Instance {
   }
 
   pump() {
-    while (this.state === READY && this.blocks === 0 && this.queue.length > 0) {
+    while (this.state === READY && this.blocks === 0 && !this.gated && this.queue.length > 0) {
       const { queue } = this;
       const first = queue[0];
       for (let i = 1; i < queue.length; i++) queue[i - 1] = queue[i];
@@ -130,9 +132,23 @@ export class Instance {
     }
   }
 
+  /**
+   * No event begins before all that awaits something which is there already has gone on: an operation of the storage, and what follows it, are one
+   * step, and so is an event up to where it waits for something from outside.
+   */
+  closeGate() {
+    if (this.gated) return;
+    this.gated = true;
+    outsideRequests(() => setTimer(0, () => {
+      this.gated = false;
+      this.pump();
+    }));
+  }
+
   /** @param {Event} event */
   startEvent(event) {
     this.running.add(event);
+    this.closeGate();
     const context = new RequestContext();
     // As long as anything that this event handed out can come back.
     this.holds++;
@@ -208,8 +224,7 @@ export class Instance {
       ended = true;
       if (strict) clearTimer(timer);
       this.blocks--;
-      // Not before what follows the promise's await has run.
-      outsideRequests(() => setTimer(0, () => this.pump()));
+      this.closeGate();
     };
     let result;
     try {

@@ -1,17 +1,16 @@
 /** Where the global fetch() goes: to the daemon, to the parent's stub, or nowhere (src/link/worker_protocol.h, `outbound`). */
-import { Error, TypeError, TypedArrayPrototypeGetLength, Uint8Array, newPromise, nullObject, promiseReject } from '../primordials.js';
+import { Error, TypeError, Uint8Array, newPromise, nullObject, promiseReject } from '../primordials.js';
 import { natives } from '../natives.js';
-import { cancelCall, openSending, startCall, streamEnd, streamWrite } from '../link.js';
+import { cancelCall, startCall } from '../link.js';
 import { addAbortAlgorithm, removeAbortAlgorithm } from '../web/abort.js';
 import { takeWire } from '../web/body.js';
+import { inlineOrStream } from '../web/link_body.js';
 import { requestHeader, requestSignal, requestToWire } from '../web/request.js';
 import { responseFromWire } from '../web/response.js';
 import { webSocketOfLink } from '../web/websocket.js';
 import { currentContext } from '../rpc/context.js';
 import { serviceFetch } from '../rpc/http.js';
 
-/** Larger bodies go as streams. */
-const INLINE_MAX = 512 << 10;
 const REFUSED = "This worker is not permitted to access the internet via global functions like fetch(). It must use capabilities (such as bindings in 'env') to talk to the outside world.";
 
 const outbound = /** @type {{mode: "daemon"|"channel"|"none", target: import('../rpc/target.js').Target|null}} */ ({ __proto__: null, mode: 'none', target: null });
@@ -75,14 +74,9 @@ export function linkFetch(capability, method, request) {
 
 /** @param {any} body takeWire()'s @returns {Uint8Array|number|null} */
 function bodyArgument(body) {
-  if (body === null) return null;
-  if (typeof body === 'string') body = new Uint8Array(natives.utf8Encode(body));
-  if (!(body instanceof Uint8Array)) return body.stream().id;
-  if (TypedArrayPrototypeGetLength(body) <= INLINE_MAX) return body;
-  const id = openSending(nullObject());
-  streamWrite(id, body);
-  streamEnd(id);
-  return id;
+  if (body !== null && typeof body !== 'string' && !(body instanceof Uint8Array)) return body.stream().id;
+  const inline = inlineOrStream(body);
+  return typeof inline === 'string' ? new Uint8Array(natives.utf8Encode(inline)) : inline;
 }
 
 /** @param {any} answer of the daemon @param {string} url @returns {any} */

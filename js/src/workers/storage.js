@@ -289,7 +289,10 @@ export class DurableObjectStorage extends Operations {
 
   /** @param {any} token @param {StorageLink} link @param {any} instance @param {boolean} sql */
   constructor(token, link, instance, sql) {
-    super(token, () => link, instance);
+    super(token, () => {
+      instance.closeGate();
+      return link;
+    }, instance);
     this.#link = link;
     this.#instance = instance;
     this.#sql = sql ? newSqlStorage(link) : null;
@@ -383,6 +386,7 @@ export class DurableObjectTransaction extends Operations {
     super(token, (name) => {
       if (level.rolledBack) throw new Error(`Cannot ${name} on rolled back transaction`);
       if (level.ended) throw new Error(`Cannot call ${name} on transaction that has already committed: did you move \`txn\` outside of the closure?`);
+      instance.closeGate();
       return link;
     }, instance);
     this.#level = level;
