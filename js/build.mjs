@@ -13,6 +13,7 @@ import { spawnSync } from "node:child_process";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { hardenStreams } from "./harden_streams.mjs";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const bundles = [
@@ -54,6 +55,7 @@ async function bundle(esbuild, { name, entry, inject = [] }, out) {
     absWorkingDir: here,
     entryPoints: [entry],
     inject,
+    plugins: [hardenStreams],
     bundle: true,
     write: false,
     metafile: true,
@@ -95,7 +97,7 @@ const options = parseArguments(process.argv.slice(2));
 installPackages();
 const esbuild = await import("esbuild");
 mkdirSync(options.out, { recursive: true });
-const inputs = new Set([fileURLToPath(import.meta.url), path.join(here, "package.json"), path.join(here, "package-lock.json")]);
+const inputs = new Set([fileURLToPath(import.meta.url), path.join(here, "harden_streams.mjs"), path.join(here, "package.json"), path.join(here, "package-lock.json")]);
 copyEsbuild(options.out);
 for (const item of bundles) {
   for (const input of await bundle(esbuild, item, options.out)) inputs.add(input);

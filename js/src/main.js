@@ -4,7 +4,7 @@ import {
 } from './primordials.js';
 import { natives, setNatives } from './natives.js';
 import { crypto, installCrypto, randomUUID } from './crypto/crypto.js';
-import { channelSend, closeChannel, newStream, openChannel, routes } from './link.js';
+import { channelSend, closeChannel, openChannel, routes } from './link.js';
 import { createModuleGraph } from './modules.js';
 import { bindContext, createNode, getContext, setContext, wantedNode } from './node/index.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
@@ -16,8 +16,7 @@ import { rules } from './rpc/values.js';
 import { setConsoleListener } from './web/console.js';
 import { installWeb } from './web/index.js';
 import { abortRequest, requestFromWire } from './web/request.js';
-import { respond, responseToWire } from './web/response.js';
-import { claimWebSocket, coupleLink } from './web/websocket.js';
+import { respond } from './web/response.js';
 import { BootstrapTarget } from './workers/bootstrap.js';
 import { addBuiltins, builtins } from './workers/builtins.js';
 import { worker } from './workers/ctx.js';
@@ -235,8 +234,8 @@ function alarm(call, given) {
   else promiseThen(worker.ready, run);
 }
 
-/** An HTTP request from outside. @param {number} call @param {string} method @param {string} url @param {string} headers @param {any} body */
-function serve(call, method, url, headers, body) {
+/** An HTTP request from outside. @param {number} call @param {string} method @param {string} url @param {string} headers @param {any} body @param {boolean} upgrade it asks for a WebSocket */
+function serve(call, method, url, headers, body, upgrade) {
   const context = new RequestContext();
   const request = requestFromWire(method, url, headers, body, {});
   beginTrace(context, 'default', 'fetch', []);
@@ -259,17 +258,8 @@ function serve(call, method, url, headers, body) {
     if (over) return;
     context.enter();
     try {
-      const { status, webSocket } = responseToWire(response);
-      let ws;
-      if (webSocket !== null && webSocket !== undefined) {
-        if (status !== 101) throw new TypeError('Responses with a WebSocket must have status code 101.');
-        claimWebSocket(webSocket);
-        // The connection belongs to the request.
-        context.hold();
-        const inSid = newStream();
-        ws = [inSid, coupleLink(webSocket, inSid, undefined, () => context.drop())];
-      }
-      respond(call, response, ws, () => {
+      // Of a 101, this is called when the connection is over: it belongs to the request.
+      respond(call, response, upgrade, () => {
         serving.delete(call);
         end();
       });
@@ -313,10 +303,9 @@ const dispatch = {
   },
   /** @param {number} call @param {string} method @param {string} url @param {string} headers @param {any} body @param {boolean} ws @param {string} peer */
   fetch(call, method, url, headers, body, ws, peer) {
-    void ws;
     void peer;
-    if (worker.ready === null) serve(call, method, url, headers, body);
-    else promiseThen(worker.ready, () => serve(call, method, url, headers, body));
+    if (worker.ready === null) serve(call, method, url, headers, body, ws);
+    else promiseThen(worker.ready, () => serve(call, method, url, headers, body, ws));
   },
   /** @param {number} call */
   cancelled(call) {

@@ -400,6 +400,9 @@ export const SetIteratorPrototypeNext = uncurryThis(ObjectGetPrototypeOf(new Set
 /** An object that inherits nothing: a dictionary, or a property descriptor that Object.prototype cannot spoil. @returns {any} */
 export const nullObject = () => ({ __proto__: null });
 
+/** A list that inherits nothing: no setter of Array.prototype stands between it and its elements. Index, length, and the functions of here. @returns {any[]} */
+export function rawList() { return ObjectSetPrototypeOf([], null); }
+
 /** Defines a writable, configurable property that is not enumerable. @param {object} on @param {PropertyKey} name @param {any} value */
 export function define(on, name, value) {
   ObjectDefineProperty(on, name, /** @type {any} */ ({ __proto__: null, value, writable: true, enumerable: false, configurable: true }));

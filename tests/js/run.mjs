@@ -13,12 +13,13 @@ if (worker === undefined || file === undefined) {
 }
 const js = path.join(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "js");
 const esbuild = createRequire(path.join(js, "package.json"))("esbuild");
+const { hardenStreams } = await import(path.join(js, "harden_streams.mjs"));
 const directory = mkdtempSync(path.join(os.tmpdir(), "cloister-js-test-"));
 try {
   const outfile = path.join(directory, path.basename(file));
   await esbuild.build({
     absWorkingDir: js, entryPoints: [path.resolve(file)], bundle: true, outfile, format: "iife", platform: "neutral", mainFields: ["module", "main"],
-    target: "es2023", charset: "utf8", inject: ["src/web/inject.js"], nodePaths: [path.join(js, "node_modules")], logLevel: "warning",
+    target: "es2023", charset: "utf8", inject: ["src/web/inject.js"], plugins: [hardenStreams], nodePaths: [path.join(js, "node_modules")], logLevel: "warning",
   });
   const result = spawnSync(worker, ["--shell", outfile], { stdio: "inherit" });
   if (result.error) throw result.error;

@@ -5,7 +5,7 @@
  */
 import {
   ArrayIsArray, ArrayPrototypePush, ArrayPrototypeSort, ReflectGetOwnPropertyDescriptor, ReflectOwnKeys,
-  RegExpPrototypeExec, StringPrototypeIndexOf, StringPrototypeSlice, StringPrototypeToLowerCase, SymbolIterator, TypeError, iterate, Symbol, uncurryThis,
+  RegExpPrototypeExec, StringPrototypeIndexOf, StringPrototypeSlice, StringPrototypeToLowerCase, SymbolIterator, TypeError, iterate, Symbol, rawList, uncurryThis,
 } from '../primordials.js';
 import { finishInterface, isObject, pairIterable, requireArguments, toByteString } from './webidl.js';
 
@@ -46,8 +46,8 @@ export class Headers {
   /** @param {any} [init] */
   constructor(init = undefined) {
     if (init === WIRE) return; // internal: fromWire() fills it
-    this.#names = [];
-    this.#values = [];
+    this.#names = rawList();
+    this.#values = rawList();
     if (init !== undefined) fill(this, init);
   }
 
@@ -103,8 +103,8 @@ export class Headers {
 
   #parse() {
     const text = /** @type {string} */ (this.#text);
-    /** @type {string[]} */ const names = [];
-    /** @type {string[]} */ const values = [];
+    /** @type {string[]} */ const names = rawList();
+    /** @type {string[]} */ const values = rawList();
     let at = 0;
     while (at < text.length) {
       const nameEnd = StringPrototypeIndexOf(text, '\n', at);
@@ -210,7 +210,7 @@ export class Headers {
       if (headers.#names === null) headers.#parse();
       if (headers.#sorted !== null) return headers.#sorted;
       const names = headers.#names, values = headers.#values;
-      /** @type {any[][]} */ const pairs = [];
+      /** @type {any[][]} */ const pairs = rawList();
       for (let i = 0; i < names.length; i++) {
         let known = -1;
         if (names[i] !== 'set-cookie') for (let k = 0; k < pairs.length && known < 0; k++) if (pairs[k][0] === names[i]) known = k;
@@ -250,10 +250,10 @@ export function fill(headers, init) {
   }
   const method = init[SymbolIterator];
   if (method !== undefined && method !== null) {
-    /** @type {any[][]} */ const pairs = [];
+    /** @type {any[][]} */ const pairs = rawList();
     iterate(init, (pair) => {
       if (!isObject(pair)) throw new TypeError('Headers: an element is not a pair');
-      /** @type {any[]} */ const both = [];
+      /** @type {any[]} */ const both = rawList();
       if (ArrayIsArray(pair) && pair.length === 2) { both[0] = pair[0]; both[1] = pair[1]; }
       else iterate(pair, (/** @type {any} */ part) => ArrayPrototypePush(both, part));
       if (both.length !== 2) throw new TypeError('Headers: an element is not a pair of name and value');
@@ -263,7 +263,7 @@ export function fill(headers, init) {
     return;
   }
   const keys = ReflectOwnKeys(init);
-  /** @type {any[][]} */ const pairs = [];
+  /** @type {any[][]} */ const pairs = rawList();
   for (let i = 0; i < keys.length; i++) {
     const descriptor = ReflectGetOwnPropertyDescriptor(init, keys[i]);
     if (descriptor === undefined || !descriptor.enumerable) continue;

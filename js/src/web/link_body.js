@@ -3,14 +3,16 @@
  * What comes before somebody wants it is bounded by the stream's credit. The other side's credit comes back as bytes are taken, so a body that nobody reads
  * stops its sender.
  */
-import { ArrayPrototypePush, ArrayPrototypeShift, Error, TypeError, Uint8Array, newPromise, promiseIgnore, promiseResolve, promiseThen } from '../primordials.js';
+import {
+  ArrayPrototypePush, ArrayPrototypeShift, Error, TypeError, Uint8Array, newPromise, promiseIgnore, promiseResolve, promiseThen, rawList,
+} from '../primordials.js';
 import { openReceiving, openSending, streamConsumed, streamEnd, streamReset, streamWrite } from '../link.js';
 import { concat, utf8Encode } from './bytes.js';
 import { chunkBytes, getReader, readerCancel, readerRead } from './streams.js';
 
 export class LinkBody {
   #id; #open = false;
-  /** @type {Uint8Array[]} */ #queue = [];
+  /** @type {Uint8Array[]} */ #queue = rawList();
   #ended = false;
   /** [reason] once it failed. @type {any[]|null} */ #failed = null;
   /** @type {(() => void)|null} */ #wake = null;
@@ -67,7 +69,7 @@ export class LinkBody {
   /** Everything. @returns {Promise<{bytes: Uint8Array}>} */
   async readAll() {
     if (!this.#open) this.#start();
-    /** @type {Uint8Array[]} */ const chunks = [];
+    /** @type {Uint8Array[]} */ const chunks = rawList();
     for (;;) {
       if (this.#failed !== null) throw this.#failed[0];
       while (this.#queue.length > 0) ArrayPrototypePush(chunks, this.#take());

@@ -8,8 +8,8 @@ import {
   TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
 } from 'web-streams-polyfill';
 import {
-  ArrayPrototypePush, AsyncIteratorPrototype, Number, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectSetPrototypeOf, ObjectGetOwnPropertySymbols, ObjectPrototypeHasOwnProperty, SafeWeakMap, SymbolPrototypeGetDescription, TypeError,
-  TypedArrayPrototypeGetByteLength, Uint8Array, newPromise, promiseIgnore, uncurryThis,
+  ArrayPrototypePush, AsyncIteratorPrototype, Number, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectSetPrototypeOf, ObjectGetOwnPropertySymbols, ObjectPrototypeHasOwnProperty, SafeWeakMap, SymbolPrototypeGetDescription, SymbolToStringTag, TypeError,
+  TypedArrayPrototypeGetByteLength, Uint8Array, newPromise, promiseIgnore, rawList, uncurryThis,
 } from '../primordials.js';
 import { concat } from './bytes.js';
 import { finishInterface, isBufferSource, isObject, toEnforcedInteger, viewBytes } from './webidl.js';
@@ -55,6 +55,13 @@ function symbolOf(prototype, description) {
   const symbols = ObjectGetOwnPropertySymbols(prototype);
   for (let i = 0; i < symbols.length; i++) if (SymbolPrototypeGetDescription(symbols[i]) === description) return symbols[i];
   throw new TypeError(`web-streams-polyfill has no ${description}`);
+}
+// What the streams call on each other stays theirs.
+for (const { prototype } of [ReadableStreamDefaultController, ReadableByteStreamController, WritableStreamDefaultController]) {
+  const symbols = ObjectGetOwnPropertySymbols(prototype);
+  for (let i = 0; i < symbols.length; i++) {
+    if (symbols[i] !== SymbolToStringTag) ObjectDefineProperty(prototype, symbols[i], /** @type {any} */ ({ __proto__: null, writable: false, configurable: false }));
+  }
 }
 /**
  * Reads one chunk by the standard's read request, without a promise of an object that Object.prototype.then could catch.
@@ -151,7 +158,7 @@ export function chunkBytes(chunk) {
 /** Reads everything. @param {any} stream neither locked nor disturbed @returns {Promise<{bytes: Uint8Array}>} */
 export function readAll(stream) {
   const reader = getReader(stream);
-  /** @type {Uint8Array[]} */ const chunks = [];
+  /** @type {Uint8Array[]} */ const chunks = rawList();
   return newPromise((resolve, reject) => {
     let pulling = false, again = false;
     const chunk = (/** @type {any} */ value) => {

@@ -3,13 +3,14 @@ import vm from 'node:vm';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as esbuild from 'esbuild';
+import { hardenStreams } from '../../harden_streams.mjs';
 
 const js = path.join(path.dirname(fileURLToPath(import.meta.url)), '../..');
 
 /** @param {string} entry below js/ @returns {Promise<string>} a script whose value is a function of natives */
 export async function bundleText(entry) {
   const result = await esbuild.build({
-    absWorkingDir: js, entryPoints: [entry], inject: ['src/web/inject.js'], bundle: true, write: false, format: 'iife', globalName: 'bundle',
+    absWorkingDir: js, entryPoints: [entry], inject: ['src/web/inject.js'], plugins: [hardenStreams], bundle: true, write: false, format: 'iife', globalName: 'bundle',
     platform: 'neutral', mainFields: ['module', 'main'], target: 'es2023', charset: 'utf8', logLevel: 'warning',
   });
   return `(function (natives) {\n"use strict";\n${result.outputFiles[0].text}return bundle.default(natives);\n})\n`;
