@@ -4,6 +4,7 @@
 #include "link/link.h"
 #include "worker/connection.h"
 #include "worker/events.h"
+#include "worker/memory_limit.h"
 #include "worker/natives.h"
 #include "worker/value.h"
 #include "worker/worker.h"
@@ -50,6 +51,8 @@ static void on_call(void *object, struct link_call *call, const char *method, st
     } else {
         e = events_push(EVENT_CALL, in->node.id, 0);
         event_set_text(e, method);
+        if (strcmp(method, "init") == 0)
+            memory_limit_from_init(args);
     }
     event_set_bytes(e, args.p, (size_t)(args.end - args.p));
     link_call_on_cancel(call, on_cancel, in);

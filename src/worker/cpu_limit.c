@@ -2,6 +2,7 @@
 
 #include "link/worker_protocol.h"
 #include "worker/connection.h"
+#include "worker/memory_limit.h"
 #include "worker/requests.h"
 #include "worker/value.h"
 #include "worker/worker.h"
@@ -25,6 +26,7 @@ static bool should_stop(JSContextRef ctx, void *user)
 {
     (void)ctx;
     (void)user;
+    memory_limit_check();
     if (requests_left_ns() > 0) {
         watch(); /* a watchdog that was told to go on is disarmed */
         return false;

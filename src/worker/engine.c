@@ -53,6 +53,9 @@ int engine_prepare(struct error *err)
          * engine_begin(). */
         {"JSC_useConcurrentJIT", "0"},
         {"JSC_numberOfGCMarkers", "1"},
+        /* How large a heap may grow before it is collected follows the machine's memory; a worker's share is
+           small. */
+        {"JSC_forceRAMSize", "268435456"},
         /* Running code looks for itself whether it is to stop; the other way, a thread that interrupts it
          * until it is caught inside compiled code, takes long to stop chains of short microtasks. */
         {"JSC_usePollingTraps", "1"},

@@ -7,6 +7,7 @@
 #include "worker/connection.h"
 #include "worker/events.h"
 #include "worker/log_rate.h"
+#include "worker/memory_limit.h"
 #include "worker/requests.h"
 #include "worker/value.h"
 #include "worker/worker.h"
@@ -121,6 +122,7 @@ _Noreturn void loop_run(void)
         uint64_t now = busy ? clock_monotonic_ns() : 0;
         if (busy && now - glib_at < GLIB_EVERY_NS)
             continue;
+        memory_limit_check();
         wait_and_run_glib(!busy);
         glib_at = now;
     }

@@ -37,6 +37,7 @@
   const dispatch = {
     start() { T.started++; globalThis.T = T; },
     call(call, method, args) {
+      if (method === "init") { natives.return(call, new Uint8Array([0xf6])); return; }
       if (method !== "eval" && !method.startsWith("eval:")) {
         natives.throw(call, "UNSUPPORTED", `no method ${method}`);
         return;

@@ -2,6 +2,8 @@
 #include "harness.h"
 
 #include "base/clock.h"
+#include "link/cbor.h"
+#include "link/worker_protocol.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -153,6 +155,65 @@ static void huge_strings_are_range_errors(void **state)
     peer_close(&p);
 }
 
+static void set_memory_limit(struct peer *p, unsigned mib)
+{
+    struct buf args;
+    struct answer a;
+    buf_init(&args, 0);
+    cbor_put_map(&args, 1);
+    cbor_put_text(&args, "limits");
+    cbor_put_map(&args, 1);
+    cbor_put_text(&args, "memoryMib");
+    cbor_put_uint(&args, mib);
+    peer_call(p, "init", &args, &a);
+    assert_int_equal(a.err.kind, ERROR_NONE);
+    answer_free(&a);
+    buf_free(&args);
+}
+
+static void assert_runs_out_of_memory(const char *source)
+{
+    struct peer p;
+    peer_open(&p, &zygote, NULL, NULL);
+    set_memory_limit(&p, 128);
+    assert_string_equal(peer_eval(&p, 10000, source), "!GONE: the link was closed");
+    assert_int_equal(peer_wait_end(&p), WORKER_EXIT_MEMORY << 8);
+    assert_non_null(strstr(buf_str(&p.log), "Worker exceeded its memory limit of 128 MiB."));
+    peer_close(&p);
+}
+
+static void ends_a_worker_that_hoards_memory(void **state)
+{
+    (void)state;
+    assert_runs_out_of_memory("const a = []; for (;;) a.push(new Array(1e4).fill(1.5));");
+    assert_runs_out_of_memory("const a = []; for (;;) a.push(new Uint8Array(1 << 20).fill(1));");
+    assert_runs_out_of_memory("const m = new Map(); for (let i = 0;; i++) m.set('key' + i, { i });");
+    assert_runs_out_of_memory(
+        "new Promise(() => { const a = []; T.on.timer = () => { a.push(new Uint8Array(1 << 20).fill(1));"
+        " T.natives.timer(1, 0); }; T.natives.timer(1, 0); })");
+}
+
+static void garbage_is_no_hoard(void **state)
+{
+    (void)state;
+    struct peer p;
+    peer_open(&p, &zygote, NULL, NULL);
+    set_memory_limit(&p, 128);
+    assert_string_equal(
+        peer_eval(
+            &p, 20000,
+            "let s = 0; for (let i = 0; i < 3e6; i++) { const o = { i, a: [i, i] }; s += o.a.length; } s"),
+        "6000000");
+    assert_string_equal(
+        peer_eval(&p, 20000, "for (let i = 0; i < 500; i++) new Uint8Array(1 << 20).fill(1); 'done'"),
+        "done");
+    assert_string_equal(peer_eval(&p, 20000,
+                                  "for (let i = 0; i < 2000; i++) JSON.parse(JSON.stringify(new "
+                                  "Array(2000).fill('text'))); 'done'"),
+                        "done");
+    peer_close(&p);
+}
+
 static void a_flood_of_log_lines_is_thinned(void **state)
 {
     (void)state;
@@ -183,6 +244,8 @@ int main(void)
         cmocka_unit_test(one_request_does_not_take_another_with_it),
         cmocka_unit_test(deep_recursion_is_a_range_error),
         cmocka_unit_test(huge_strings_are_range_errors),
+        cmocka_unit_test(ends_a_worker_that_hoards_memory),
+        cmocka_unit_test(garbage_is_no_hoard),
         cmocka_unit_test(a_flood_of_log_lines_is_thinned),
     };
     return cmocka_run_group_tests(tests, open_zygote, close_zygote);

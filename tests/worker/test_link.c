@@ -197,8 +197,10 @@ static void receives_streams(void **state)
     char expected[64];
     snprintf(expected, sizeof expected, "%zu [\"streamEnd\",%u]", sent, id);
     assert_string_equal(peer_eval(&p, 0, source), expected);
-    assert_string_equal(peer_eval(&p, 0, "String(T.natives.streamReceive(T.natives.streamNew()))"), "undefined");
-    assert_string_equal(peer_eval(&p, 0, "try { T.natives.streamReceive(1001) } catch (e) { e.code }"), "PROTOCOL");
+    assert_string_equal(peer_eval(&p, 0, "String(T.natives.streamReceive(T.natives.streamNew()))"),
+                        "undefined");
+    assert_string_equal(peer_eval(&p, 0, "try { T.natives.streamReceive(1001) } catch (e) { e.code }"),
+                        "PROTOCOL");
     peer_close(&p);
 }
 
