@@ -292,6 +292,14 @@ test('a transferred ArrayBuffer is detached', () => {
   equal(thrown(() => structuredClone(() => 1)), 'DataCloneError');
   equal(thrown(() => structuredClone(new Response(''))), 'DataCloneError');
 });
+test('there is no cache, and it says so', async () => {
+  await rejects(caches.default.match('http://a.test/'), { name: 'Error', message: "Cache.match() is not implemented: this platform has no Cache API. Keep what you need in a Durable Object's storage." });
+  await rejects(caches.open('x'), { name: 'Error', message: "caches.open() is not implemented: this platform has no Cache API. Keep what you need in a Durable Object's storage." });
+});
+test('no code is compiled from the network', () => {
+  equal(typeof WebAssembly.compileStreaming, 'undefined');
+  equal(typeof WebAssembly.instantiateStreaming, 'undefined');
+});
 test('there is no shared memory', () => {
   equal(typeof SharedArrayBuffer, 'undefined');
   equal(typeof Atomics, 'undefined');

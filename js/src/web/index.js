@@ -8,6 +8,7 @@ import { natives } from '../natives.js';
 import { AbortController, AbortSignal, abortSignal, addAbortAlgorithm, anySignal, isSignal, newSignal, removeAbortAlgorithm, setAbortTimer } from './abort.js';
 import { Blob, File, blobBytes, blobOf, fileOf, isBlob, isFile } from './blob.js';
 import { Body, cloneBody, dropBody, hasBody, isBody, moveBody, setBody, takeWire, unusable } from './body.js';
+import { Cache, CacheStorage, caches } from './caches.js';
 import { CompressionStream, DecompressionStream } from './compression.js';
 import { createConsole } from './console.js';
 import { DOMException, domError, isDOMException } from './dom_exception.js';
@@ -71,7 +72,7 @@ export function installWeb(target, hooks) {
 
   const interfaces = /** @type {Record<string, any>} */ ({
     __proto__: null,
-    AbortController, AbortSignal, Blob, ByteLengthQueuingStrategy: streams.ByteLengthQueuingStrategy, CloseEvent, CompressionStream,
+    AbortController, AbortSignal, Blob, Cache, CacheStorage, ByteLengthQueuingStrategy: streams.ByteLengthQueuingStrategy, CloseEvent, CompressionStream,
     CountQueuingStrategy: streams.CountQueuingStrategy, CustomEvent, DOMException, DecompressionStream, ErrorEvent, Event, EventTarget, File,
     FixedLengthStream: streams.FixedLengthStream, FormData, Headers, IdentityTransformStream: streams.IdentityTransformStream, MessageChannel, MessageEvent, MessagePort, Navigator,
     Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, ProgressEvent, PromiseRejectionEvent,
@@ -109,7 +110,12 @@ export function installWeb(target, hooks) {
   put('performance', performance, true);
   put('navigator', navigator, true);
   put('scheduler', timers.scheduler, true);
+  put('caches', caches, true);
   put('self', target, true);
+  if (target.WebAssembly !== undefined) { // code comes with the Worker, never from the network
+    delete target.WebAssembly.compileStreaming;
+    delete target.WebAssembly.instantiateStreaming;
+  }
   delete target.SharedArrayBuffer;
   delete target.Atomics;
 
