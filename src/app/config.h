@@ -3,7 +3,7 @@
  * way: every error names the file, the field and the remedy, and whatever is not supported becomes one
  * warning.
  *
- * Nothing here starts anything. Bundling is src/app/bundle.h, static files are src/app/assets_list.h. */
+ * Nothing here starts anything. Bundling is src/app/bundle.h, static files are src/app/assets.h. */
 #ifndef CLOISTER_APP_CONFIG_H
 #define CLOISTER_APP_CONFIG_H
 
