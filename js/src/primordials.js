@@ -390,12 +390,12 @@ export const TypedArrayPrototypeGetSymbolToStringTag = getter(TypedArray.prototy
 export const TypedArrayPrototypeSymbolIterator = uncurryThis(TypedArray.prototype[Symbol.iterator]);
 
 // --- iterators
-const ArrayIteratorPrototype = ObjectGetPrototypeOf(Array.prototype[SymbolIterator]());
+const ArrayIteratorPrototype = ObjectGetPrototypeOf(/** @type {any} */ (Array.prototype)[SymbolIterator]());
 export const ArrayIteratorPrototypeNext = uncurryThis(ArrayIteratorPrototype.next);
 export const IteratorPrototype = ObjectGetPrototypeOf(ArrayIteratorPrototype);
 export const AsyncIteratorPrototype = ObjectGetPrototypeOf(ObjectGetPrototypeOf(async function* () {}.prototype));
-export const MapIteratorPrototypeNext = uncurryThis(ObjectGetPrototypeOf(new Map()[SymbolIterator]()).next);
-export const SetIteratorPrototypeNext = uncurryThis(ObjectGetPrototypeOf(new Set()[SymbolIterator]()).next);
+export const MapIteratorPrototypeNext = uncurryThis(ObjectGetPrototypeOf(/** @type {any} */ (new Map())[SymbolIterator]()).next);
+export const SetIteratorPrototypeNext = uncurryThis(ObjectGetPrototypeOf(/** @type {any} */ (new Set())[SymbolIterator]()).next);
 
 /** An object that inherits nothing: a dictionary, or a property descriptor that Object.prototype cannot spoil. @returns {any} */
 export const nullObject = () => ({ __proto__: null });
@@ -472,7 +472,7 @@ export const SafeWeakMap = seal(WeakMap, class SafeWeakMap extends WeakMap { con
 /** @type {WeakSetConstructor} */
 export const SafeWeakSet = seal(WeakSet, class SafeWeakSet extends WeakSet { constructor() { super(); } });
 /** @type {WeakRefConstructor} */
-export const SafeWeakRef = seal(WeakRef, class SafeWeakRef extends WeakRef { constructor(/** @type {object} */ of) { super(of); } });
+export const SafeWeakRef = seal(WeakRef, class SafeWeakRef extends /** @type {any} */ (WeakRef) { constructor(/** @type {object} */ of) { super(of); } });
 
 const PromiseConstructor = Promise;
 /** A promise of ours. @template T @param {(resolve: (value?: any) => void, reject: (reason?: any) => void) => void} run @returns {Promise<T>} */

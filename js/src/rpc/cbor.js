@@ -350,7 +350,7 @@ function readPlain(r, depth) {
     case ARRAY: {
       const count = r.value;
       if (count > r.end - r.at) malformed('a list longer than the message');
-      const list = [];
+      /** @type {any[]} */ const list = [];
       ObjectSetPrototypeOf(list, null);
       for (let i = 0; i < count; i++) list[i] = readPlain(r, depth + 1);
       return list;

@@ -125,10 +125,10 @@ let signals = { isSignal: () => false, aborted: () => false, onAbort: () => {} }
 /** @param {typeof signals} given */
 export const setSignals = (given) => { signals = given; };
 
-const NONE = /** @type {any[]} */ (ObjectFreeze([]));
+const NONE = /** @type {any} */ (ObjectFreeze([]));
 
 export class EventTarget {
-  #listeners = NONE;
+  /** @type {any[]} */ #listeners = /** @type {any} */ (NONE);
   #attributes = /** @type {any} */ (null);
   constructor() {}
 
@@ -159,7 +159,6 @@ export class EventTarget {
     }
     const listener = { __proto__: null, type, given: callback, callback: typeof callback === 'function' ? bindContext(callback) : callback, capture, once, passive, removed: false };
     ArrayPrototypePush(list, listener);
-    self.listenersChanged?.(type);
     if (signal !== undefined) signals.onAbort(signal, () => remove(list, listener));
   }
   /** @param {any} type @param {any} callback @param {any} [options] */
@@ -208,7 +207,7 @@ export class EventTarget {
       }
       if (value === null) return null;
       const fresh = /** @type {any} */ ({ __proto__: null, handler: value });
-      const callback = bindContext(function (/** @type {any} */ event) {
+      const callback = bindContext(/** @this {any} @param {any} event */ function (event) {
         const { handler } = fresh;
         if (typeof handler !== 'function') return;
         const result = name === 'error' && event instanceof ErrorEvent && this === globalObject
@@ -220,7 +219,6 @@ export class EventTarget {
       if (target.#listeners === NONE) target.#listeners = [];
       ArrayPrototypePush(target.#listeners, fresh.listener);
       target.#attributes.set(name, fresh);
-      target.listenersChanged?.(name);
       return null;
     };
   }

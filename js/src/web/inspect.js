@@ -153,7 +153,7 @@ function isError(value) { return ObjectPrototypeToString(value) === '[object Err
 
 /** @param {any} error */
 function formatError(error) {
-  const stack = isDOMException(error) ? attempt(() => error.stack) : ownValue(error, 'stack');
+  const stack = isDOMException(error) ? attempt(() => /** @type {any} */ (error).stack) : ownValue(error, 'stack');
   const name = isDOMException(error) ? error.name : ownValue(error, 'name'), message = isDOMException(error) ? error.message : ownValue(error, 'message');
   const head = `${typeof name === 'string' ? name : 'Error'}${typeof message === 'string' && message ? `: ${message}` : ''}`;
   const text = typeof stack === 'string' && stack ? (typeof message === 'string' && StringPrototypeIncludes(stack, message) && message !== '' ? stack : `${head}\n${stack}`) : `[${head}]`;

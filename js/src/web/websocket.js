@@ -117,7 +117,7 @@ export class WebSocket extends EventTarget {
     if (this.#sentClose) throw new TypeError("Can't call WebSocket send() after close().");
     if (this.#state === CLOSED) return; // the other side is gone: as a browser, nothing happens
     if (size(message) > MESSAGE_MAX) throw new TypeError(`WebSocket.send: a message is at most ${MESSAGE_MAX} bytes`);
-    this.#peer?.#deliver(message, true);
+    deliverTo(this.#peer, message, true);
   }
   /** @param {any} [code] @param {any} [reason] */
   close(code = undefined, reason = undefined) {
@@ -145,7 +145,7 @@ export class WebSocket extends EventTarget {
     if (this.#sentClose || this.#state === CLOSED) return;
     this.#sentClose = true;
     this.#state = this.#gotClose ? CLOSED : CLOSING;
-    this.#peer?.#deliver({ __proto__: null, kind: 8, code, reason }, true);
+    deliverTo(this.#peer, /** @type {any} */ ({ __proto__: null, kind: 8, code, reason }), true);
   }
 
   get readyState() { return this.#state; }
@@ -167,6 +167,7 @@ export class WebSocket extends EventTarget {
   }
   deserializeAttachment() { return this.#attachment === null ? null : structuredClone(this.#attachment[0]); }
 
+  static { deliverTo = (peer, message, later) => { if (peer !== null) peer.#deliver(message, later); }; }
   /** Something arrived at this end. @param {Message} message @param {boolean} later not in this turn */
   #deliver(message, later) {
     if (this.#gotClose) return;
@@ -244,15 +245,15 @@ export class WebSocket extends EventTarget {
       socket.#sink = sink;
       const { length } = socket.#queue;
       for (let i = 0; i < length; i++) socket.#tell(/** @type {Message} */ (ArrayPrototypeShift(socket.#queue)));
-      return (message) => {
+      return (/** @type {Message} */ message) => {
         if (message.kind === 8 || message.kind === 0) socket.#state = CLOSED;
-        socket.#peer?.#deliver(message, false);
+        deliverTo(socket.#peer, message, false);
       };
     };
     handleWith = (socket, sink) => {
       if (socket.#used) throw new TypeError("Can't accept() WebSocket that was already used in a response.");
       socket.#accepted = true;
-      socket.#sink = (message) => {
+      socket.#sink = (/** @type {Message} */ message) => {
         if (message.kind === 8) socket.#state = socket.#sentClose ? CLOSED : CLOSING;
         else if (message.kind === 0) socket.#state = CLOSED;
         sink(message, socket.#binaryType === 'blob' ? (bytes) => blobOf(bytes, '') : whole);
@@ -264,6 +265,7 @@ export class WebSocket extends EventTarget {
     setProtocol = (socket, protocol, extensions) => { socket.#protocol = protocol; socket.#extensions = extensions; };
   }
 }
+/** @type {(peer: WebSocket|null, message: Message, later: boolean) => void} */ var deliverTo;
 /** @type {(value: any) => boolean} */ var isWebSocket;
 /** @type {() => {a: any, b: any}} */ var makePair;
 /** Marks an end as gone out in a response; a TypeError when it was accepted or used. @type {(socket: any) => void} */ var claim;
@@ -337,14 +339,14 @@ export function coupleLink(socket, inSid, outSid = undefined, ended = undefined)
   const decoder = new Decoder(bring, (reason) => {
     inOpen = false;
     streamReset(inSid, reason);
-    bring({ __proto__: null, kind: 0, reason });
+    bring(gone(reason));
     over();
   });
   openReceiving(inSid, /** @type {any} */ ({
     __proto__: null,
     data: (/** @type {Uint8Array} */ bytes) => { decoder.push(bytes); if (inOpen) streamConsumed(inSid, bytes.length); },
-    end: () => { inOpen = false; if (!decoder.closed) bring({ __proto__: null, kind: 0, reason: '' }); over(); },
-    reset: (/** @type {string} */ reason) => { inOpen = false; if (!decoder.closed) bring({ __proto__: null, kind: 0, reason }); over(); },
+    end: () => { inOpen = false; if (!decoder.closed) bring(gone('')); over(); },
+    reset: (/** @type {string} */ reason) => { inOpen = false; if (!decoder.closed) bring(gone(reason)); over(); },
   }));
   return id;
 }
@@ -355,6 +357,8 @@ export function webSocketOfLink(inSid, outSid = undefined) {
   return { socket: a, outSid: coupleLink(b, inSid, outSid) };
 }
 
+/** @param {string} reason @returns {any} */
+const gone = (reason) => ({ __proto__: null, kind: 0, reason });
 /** @param {Message} message */
 function encode(message) {
   /** @type {Uint8Array} */ let payload;

@@ -1,0 +1,2 @@
+/** Packages that come without types. */
+declare module 'whatwg-url/lib/url-state-machine.js';
