@@ -5,6 +5,7 @@ import type { Job, Report } from "./job";
 const HOME = "/workspace";
 const KEPT_OUTPUT = 64 * 1024;
 const IDLE_MS = 10 * 60 * 1000;
+const GRACE_MS = 5000;
 const SIGKILL = 9;
 
 /** A directory in a container of its own, where an agent's changes are tried. Without network; thrown away when idle. */
@@ -30,17 +31,15 @@ export class Workspace extends DurableObject<Env> {
     for (const [path, text] of Object.entries(job.files)) await this.#write(container, path, text);
 
     const started = Date.now();
-    // A session of its own, so that everything the tests start can be ended with them.
-    const process = await container.exec(["setsid", "--wait", ...job.command], { cwd: HOME, stderr: "combined", env: { CI: "1", HOME } });
-    let timedOut = false;
-    const timer = setTimeout(() => {
-      timedOut = true;
-      process.kill(SIGKILL);
-    }, job.timeoutMs);
+    // timeout(1) ends the command and what it started in its process group. What has left the group goes with the container.
+    const limit = ["timeout", "--signal=KILL", `${job.timeoutMs / 1000}s`];
+    const process = await container.exec([...limit, ...job.command], { cwd: HOME, stderr: "combined", env: { CI: "1", HOME } });
+    const timer = setTimeout(() => void container.destroy("a job did not end"), job.timeoutMs + GRACE_MS);
     const [{ output, truncated }, exitCode] = await Promise.all([readEnd(process.stdout!), process.exitCode]);
     clearTimeout(timer);
+    const timedOut = exitCode === 128 + SIGKILL && Date.now() - started >= job.timeoutMs;
 
-    const report: Report = { passed: exitCode === 0 && !timedOut, exitCode, timedOut, ms: Date.now() - started, output, truncated };
+    const report: Report = { passed: exitCode === 0, exitCode, timedOut, ms: Date.now() - started, output, truncated };
     this.ctx.storage.sql.exec("INSERT INTO reports (at, command, report) VALUES (?, ?, ?)", started, JSON.stringify(job.command), JSON.stringify(report));
     return report;
   }

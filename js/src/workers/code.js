@@ -1,6 +1,7 @@
 /** WorkerCode: what the host gives to the loader, checked and copied at once. Every refusal names the field. */
 import {
-  ArrayIsArray, Error, JSONStringify, ObjectKeys, RegExpPrototypeTest, StringPrototypeEndsWith, StringPrototypeStartsWith, TypeError,
+  ArrayIsArray, Date, DatePrototypeToISOString, Error, JSONStringify, ObjectKeys, RegExpPrototypeTest, StringPrototypeEndsWith, StringPrototypeSlice,
+  StringPrototypeStartsWith, TypeError,
   TypedArrayPrototypeGetBuffer, TypedArrayPrototypeGetByteLength, TypedArrayPrototypeGetByteOffset, TypedArrayPrototypeGetLength,
   TypedArrayPrototypeGetSymbolToStringTag, TypedArrayPrototypeSet, ArrayBufferIsView, DataViewPrototypeGetBuffer, DataViewPrototypeGetByteLength,
   DataViewPrototypeGetByteOffset, Uint8Array, nullObject,
@@ -121,7 +122,9 @@ export function readCode(code) {
   for (let i = 0; i < all.length; i++) if (!(all[i] in FIELDS)) throw new TypeError(`'WorkerCode' has no field '${all[i]}'.`);
   const { compatibilityDate, compatibilityFlags, allowExperimental, mainModule, modules, env, globalOutbound, tails, limits, streamingTails } = code;
   if (typeof compatibilityDate !== 'string') wrongType('compatibilityDate', 'string');
-  if (!RegExpPrototypeTest(DATE, compatibilityDate)) throw new TypeError(`The 'compatibilityDate' of 'WorkerCode' is no date like "2026-01-31": ${compatibilityDate}`);
+  // The documentation's placeholder for the day on which the code was written.
+  const date = compatibilityDate === '$today' ? StringPrototypeSlice(DatePrototypeToISOString(new Date(natives.now())), 0, 10) : compatibilityDate;
+  if (!RegExpPrototypeTest(DATE, date)) throw new TypeError(`The 'compatibilityDate' of 'WorkerCode' is no date like "2026-01-31": ${compatibilityDate}`);
   if (typeof mainModule !== 'string') wrongType('mainModule', 'string');
   if (!isObject(modules)) wrongType('modules', 'object');
   if (allowExperimental) throw new Error("'allowExperimental' is only allowed when the calling worker has the 'experimental' compat flag set.");
@@ -165,7 +168,7 @@ export function readCode(code) {
     throw new Error(`Dynamic Worker env size (${bytes} bytes) exceeds the maximum allowed size of ${MAX_ENV} bytes.`);
   }
   const args = nullObject();
-  args.compatibilityDate = compatibilityDate;
+  args.compatibilityDate = date;
   args.compatibilityFlags = flags;
   args.mainModule = mainModule;
   args.modules = list;
