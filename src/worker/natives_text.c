@@ -16,7 +16,9 @@ NATIVE(utf8_encode)
         return NULL;
     /* The buffer was made for the worst case. */
     char *exact = realloc(text, len ? len : 1);
-    return value_buffer_take(ctx, exact ? exact : text, len, exception);
+    if (exact)
+        text = exact;
+    return value_buffer_take(ctx, text, len, exception);
 }
 
 NATIVE(utf8_encode_into)

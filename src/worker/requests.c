@@ -139,8 +139,9 @@ NATIVE(request_begin)
     r->limit_ns = ms ? ms * 1000000u : UINT64_MAX;
     if (r->limit_ns > nobodys_limit_ns)
         nobodys_limit_ns = r->limit_ns;
-    while (++last_request == 0 || find(last_request))
-        ;
+    do
+        last_request++;
+    while (last_request == 0 || find(last_request));
     idtable_add(&requests, &r->node, last_request);
     charge();
     make_current(r);
