@@ -82,6 +82,10 @@ void cpu_limit_killed(uint32_t request)
     uint64_t limit_ns = requests_limit_of(request);
     snprintf(message, sizeof message, "Worker exceeded its CPU time limit of %llu ms.",
              (unsigned long long)(limit_ns / 1000000u));
+    /* Nobody's work, or a request's that was stopped already: what goes on is a chain of microtasks, which no
+     * stop of the engine ends. */
+    if (request == 0 || requests_is_spent(request))
+        worker_exit(WORKER_EXIT_CPU, message);
     requests_mark_spent(request);
     watch();
     JSValueRef argv[] = {JSValueMakeNumber(worker.ctx, request), value_text(worker.ctx, message)};
