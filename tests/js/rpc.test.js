@@ -267,6 +267,15 @@ test('a dead session breaks its stubs and calls with the reason', async () => {
   await rejects(stub.makeCounter(1).increment(1), { message: reason });
 });
 
+test('an array of nothing but length does not cross', async () => {
+  const { stub } = pair(new Service());
+  const array = [];
+  array.length = 2 ** 32 - 1;
+  await rejects(stub.identity(array), { name: 'TypeError', message: 'Malformed message: an array that is almost empty.' });
+  array.length = 1000;
+  equal((await stub.identity(array)).length, 1000);
+});
+
 test('tables are empty when everything was disposed of', async () => {
   const { a, b, stub } = pair(new Service());
   for (let i = 0; i < 20; i++) {

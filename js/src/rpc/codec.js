@@ -32,6 +32,8 @@ const ObjectPrototype = Object.prototype;
 export const MAX_DEPTH = 500;
 /** What a decoded value may take of memory, by estimate, beside its strings and bytes. */
 const MAX_WEIGHT = 128 << 20;
+/** Arrays from other workers may have this length whatever they hold; longer ones must hold something. */
+const MAX_HOLES = 1 << 20;
 /** Digits of a BigInt, in bytes. */
 const MAX_BIGINT = 1 << 20;
 
@@ -714,6 +716,8 @@ export class Decoder {
     const r = this.reader;
     const length = r.readUint(), count = r.readUint();
     if (length > 4294967295) malformed('an array that is too long');
+    // From elsewhere: whoever walks it, or makes JSON of it, would pay for what its sender did not.
+    if (this.options.capability !== undefined && length > MAX_HOLES && length / 64 > count) malformed('an array that is almost empty');
     this.check(count, 2);
     this.weigh(64 + 64 * count);
     const array = /** @type {any} */ (this.remember(ObjectSetPrototypeOf([], null)));
