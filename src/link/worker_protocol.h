@@ -67,7 +67,7 @@
  *
  * load      A Dynamic Worker: {loader: text (the binding's id), name: text|absent, compatibilityDate, compatibilityFlags,
  *           mainModule, modules: [{name, type: "js"|"ts"|"cjs"|"py"|"text"|"data"|"json"|"wasm", data}] -- sources; or, when large,
- *           `stream`: the same map's bytes --, outbound: "daemon"|"channel"|"none", limits: {cpuMs, subRequests, memoryMib,
+ *           `stream`: the same map's bytes, `channel` beside it --, outbound: "daemon"|"channel"|"none", limits: {cpuMs, subRequests, memoryMib,
  *           wallMs}, channel: {in: sid (daemon sends), out: sid (worker sends)}}
  *           Answer, once it runs: {worker: capability}. Dropping that capability ends the process. THROW: it cannot be
  *           compiled, or its module threw at start. The caller may send on the channel at once. When the process ends, both

@@ -58,17 +58,19 @@ class DynamicWorker {
       const channel = { in: inSid, out: outSid };
       args.channel = channel;
       const bytes = encodePlain(args);
-      let message = args;
+      let message = args, stream = 0;
       if (TypedArrayPrototypeGetLength(bytes) > INLINE_MAX) {
-        const stream = openSending(/** @type {any} */ ({ __proto__: null }));
+        stream = openSending(/** @type {any} */ ({ __proto__: null }));
         message = { stream, channel };
-        streamWrite(stream, bytes);
-        streamEnd(stream);
       }
       startCall(0, 'load', message, (answer) => {
         this.capability = answer.worker;
         if (this.over !== null) this.drop();
       }, (error) => this.end(new Error(error.message)));
+      if (stream !== 0) { // after the call: the daemon refuses bytes of a stream that nothing has named yet
+        streamWrite(stream, bytes);
+        streamEnd(stream);
+      }
       const id = openChannel(inSid, outSid, (bytes) => session.receive(bytes), (reason) => {
         session.closed(reason);
         this.end(session.over);
