@@ -21,6 +21,7 @@ import { createFetch } from './fetch.js';
 import { FormData, isFormData } from './form_data.js';
 import { Headers, copyHeaders, fromWire, getHeader, isHeaders, putHeader, toWire } from './headers.js';
 import { formatLog, inspect } from './inspect.js';
+import './views.js';
 import { LinkBody, relay, sendStream } from './link_body.js';
 import { MessageChannel, MessagePort } from './message_port.js';
 import { Navigator, navigator } from './navigator.js';

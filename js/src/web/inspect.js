@@ -4,13 +4,18 @@ import {
   MapPrototypeForEach, MapPrototypeGetSize, NumberPrototypeValueOf, ObjectGetOwnPropertyDescriptor, ObjectGetPrototypeOf, ObjectIs, ObjectPrototypeHasOwnProperty,
   ObjectPrototypeToString, ReflectOwnKeys, RegExpPrototypeExec, RegExpPrototypeToString, SafeSet, SetPrototypeForEach, SetPrototypeGetSize,
   StringPrototypeIncludes, StringPrototypeIndexOf, StringPrototypeReplaceAll, StringPrototypeSlice, StringPrototypeValueOf, SymbolPrototypeToString,
-  TypedArrayPrototypeGetLength, TypedArrayPrototypeGetSymbolToStringTag, parseFloat, parseInt,
+  TypedArrayPrototypeGetLength, TypedArrayPrototypeGetSymbolToStringTag, StringPrototypeReplace, parseFloat, parseInt, rawList,
 } from '../primordials.js';
 import { isArrayBuffer } from './webidl.js';
 import { isDOMException } from './dom_exception.js';
 
 const MAX_ITEMS = 100, MAX_STRING = 10000, LINE = 76;
 const IDENTIFIER = /^[A-Za-z_$][A-Za-z0-9_$]*$/;
+
+/** @type {{is: (value: any) => boolean, name: string, view: (value: any) => any}[]} */
+const views = rawList();
+/** Shows objects of a class by what `view` makes of them, not by their properties. @param {string} name @param {(value: any) => boolean} is @param {(value: any) => any} view */
+export const registerView = (name, is, view) => { ArrayPrototypePush(views, { __proto__: null, is, name, view }); };
 
 /** @param {string} text */
 function quote(text) {
@@ -70,6 +75,7 @@ function format(value, depth, seen, indent) {
   if (depth < 0) return ArrayIsArray(value) ? '[Array]' : `[${name || 'Object'}]`;
   seen.add(value);
   try {
+    for (let i = 0; i < views.length; i++) if (views[i].is(value)) return `${views[i].name} ${StringPrototypeReplace(format(views[i].view(value), depth, seen, indent), '[Object: null prototype] ', '')}`;
     return formatObject(value, name, depth, seen, indent);
   } finally {
     seen.delete(value);

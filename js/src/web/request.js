@@ -224,6 +224,7 @@ export class Request extends Body {
       else request.#aborted ??= [reason];
     };
     requestSignal = (request) => (request.#signal === null && request.#aborted === null ? null : request.#abortSignal());
+    headersOfRequest = (request) => request.#list();
     requestHeader = (request, key) => (request.#headers === '' ? null : getHeader(request.#list(), key));
   }
 }
@@ -234,7 +235,8 @@ const RAW = Symbol('raw');
 /** @type {(request: any, reason?: any) => void} */ var abortRequest;
 /** Null when nobody could abort it. @type {(request: any) => any} */ var requestSignal;
 /** @type {(request: any, key: string) => string|null} */ var requestHeader;
-export { isRequest, requestFromWire, requestToWire, abortRequest, requestSignal, requestHeader };
+/** @type {(request: any) => any} */ var headersOfRequest;
+export { headersOfRequest, isRequest, requestFromWire, requestToWire, abortRequest, requestSignal, requestHeader };
 mixBody(Request);
 finishInterface(Request, 'Request');
 

@@ -167,6 +167,7 @@ export class Response extends Body {
       }
       return made;
     };
+    headersOfResponse = (response) => response.#list();
     responseHeader = (response, key) => (response.#headers === '' ? null : getHeader(response.#list(), key));
     responseToWire = (response) => ({
       __proto__: null, status: response.#status, statusText: response.#statusText, type: response.#type, url: response.#url, cf: response.#cf,
@@ -220,7 +221,8 @@ var responseFromWire;
  * @type {(call: number, response: any, upgrade: boolean, done?: () => void) => void}
  */
 var respond;
-export { isResponse, responseFromWire, responseHeader, responseToWire, respond };
+/** @type {(response: any) => any} */ var headersOfResponse;
+export { headersOfResponse, isResponse, responseFromWire, responseHeader, responseToWire, respond };
 mixBody(Response);
 finishInterface(Response, 'Response');
 

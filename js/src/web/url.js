@@ -246,7 +246,7 @@ export class URLSearchParams {
 /** @type {(params: any) => string} */ var serializeSearchParams;
 /** @type {(params: any) => any[][]} */ var listOf;
 /** @type {(params: any, url: any, query: string|null) => void} */ var bindParams;
-export { isURLSearchParams, serializeSearchParams };
+export { isURLSearchParams, listOf, serializeSearchParams };
 pairIterable(URLSearchParams, 'URLSearchParams', (self) => listOf(self));
 finishInterface(URLSearchParams, 'URLSearchParams');
 
@@ -386,6 +386,7 @@ export class URL {
   }
   static {
     isURL = (value) => isObject(value) && #parts in value;
+    hrefOfURL = (url) => hrefOf(url.#parts);
     setQuery = (url, query) => {
       const record = recordOf(url.#parts);
       record.query = query === '' ? null : query;
@@ -395,7 +396,8 @@ export class URL {
 }
 /** @type {(value: any) => boolean} */ var isURL;
 /** @type {(url: any, query: string) => void} */ var setQuery;
-export { isURL };
+/** @type {(url: any) => string} */ var hrefOfURL;
+export { hrefOfURL, isURL };
 finishInterface(URL, 'URL');
 
 /** @param {string} input */
