@@ -3,7 +3,7 @@
  * is a Handle; a private field on the Proxy says which. Property access makes paths and asks nobody; calling, or awaiting, makes a call.
  */
 import {
-  Error, Object, ObjectSetPrototypeOf, Proxy, ReflectDeleteProperty, ReflectGet, Symbol, TypeError, define, nullObject,
+  Error, Object, ObjectKeys, ObjectSetPrototypeOf, Proxy, ReflectDeleteProperty, ReflectGet, Symbol, TypeError, define, nullObject,
   promiseReject, promiseResolve, promiseThen, promiseWithResolvers, PromisePrototypeFinally, PromisePrototypeThen,
   SymbolFor, SymbolToStringTag,
 } from '../primordials.js';
@@ -116,6 +116,20 @@ export class StubHandle extends Handle {
 
   /** @param {any} target @param {PropertyKey} key */
   has(target, key) { return key in this.prototype || (this.extras !== null && key in this.extras); }
+
+  // With extras: they are its own properties, and the program may add some.
+  ownKeys() { return this.extras === null ? [] : ObjectKeys(this.extras); }
+  /** @param {any} target @param {PropertyKey} key */
+  getOwnPropertyDescriptor(target, key) {
+    if (this.extras === null || !(key in this.extras)) return undefined;
+    return /** @type {any} */ ({ __proto__: null, value: this.extras[key], writable: true, enumerable: true, configurable: true });
+  }
+  /** @param {any} target @param {PropertyKey} key @param {any} value */
+  set(target, key, value) {
+    if (this.extras === null || typeof key === 'symbol') return false;
+    this.extras[key] = value;
+    return true;
+  }
 
   /** @param {any} target @param {any} self @param {any[]} list */
   apply(target, self, list) {

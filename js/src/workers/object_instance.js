@@ -15,7 +15,7 @@ import { RequestContext, outsideRequests } from '../rpc/context.js';
 import { later } from '../rpc/target.js';
 import { StorageLink } from './storage_link.js';
 
-const BLOCK_MS = 30000;
+const BLOCK_MS = 30000, MAX_BLOCKS = 64;
 export const STARTING = 0, READY = 1, BROKEN = 2, GONE = 3;
 
 /**
@@ -215,6 +215,7 @@ export class Instance {
    * @returns {Promise<any>}
    */
   blockConcurrencyWhile(run, strict = true) {
+    if (this.blocks >= MAX_BLOCKS) throw new Error('blockConcurrencyWhile() calls are nested too deeply.');
     this.blocks++;
     let ended = false;
     const timer = strict ? outsideRequests(() => setTimer(BLOCK_MS, () => {

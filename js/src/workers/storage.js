@@ -334,7 +334,7 @@ export class DurableObjectStorage extends Operations {
   /** @param {(txn: DurableObjectTransaction) => any} run */
   transaction(run) {
     if (typeof run !== 'function') return promiseReject(new TypeError('transaction() takes a function.'));
-    return this.#instance.blockConcurrencyWhile(() => this.#transact(run), false);
+    return promised(() => this.#instance.blockConcurrencyWhile(() => this.#transact(run), false));
   }
 
   /** @param {(txn: DurableObjectTransaction) => any} run */
