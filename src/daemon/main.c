@@ -268,12 +268,12 @@ static int come_up(struct program *p, const struct options *o, struct error *err
     if (set_log_level(o->log_level, err) < 0 || claim(p, o, err) < 0 || open_state(d, err) < 0 ||
         open_engine(p, o, err) < 0 || load_state(d, err) < 0)
         return -1;
+    add_handles(p); /* whoever sees the socket may send a signal */
     d->image_dir = o->image_dir ? o->image_dir : d->paths.data_dir;
     if (!o->app.development && serve_api(p, err) < 0)
         return -1;
     if (o->app.project_count > 0 && application_open(&d->app, d, &o->app, err) < 0)
         return -1;
-    add_handles(p);
     return 0;
 }
 

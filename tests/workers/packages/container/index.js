@@ -2,6 +2,7 @@
 import { Container, getContainer } from '@cloudflare/containers';
 
 export class Box extends Container {
+  enableInternet = false;
   sleepAfter = '10m';
   entrypoint = ['sleep', '1000'];
   events = [];
