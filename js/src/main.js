@@ -4,7 +4,7 @@ import {
 } from './primordials.js';
 import { natives, setNatives } from './natives.js';
 import { crypto, installCrypto, randomUUID } from './crypto/crypto.js';
-import { channelSend, closeChannel, openChannel, routes } from './link.js';
+import { channelSend, closeChannel, openChannel, openReceiving, routes, streamConsumed } from './link.js';
 import { createModuleGraph } from './modules.js';
 import { bindContext, createNode, getContext, setContext, wantedNode } from './node/index.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
@@ -93,9 +93,10 @@ function init(call, given) {
     tracked = true;
     hooks.bindContext = bindContext;
   }
+  const modules = toArray(given.modules ?? []), received = receiveModules(modules);
   worker.ready = newPromise((resolve) => {
     const run = (/** @type {any} */ result) => {
-      evaluate(given, () => {
+      evaluate(given, modules, received, () => {
         resolve();
         worker.ready = null;
         result?.settle(newPayload(null), new Target(), false);
@@ -157,8 +158,52 @@ function openSession(channel, main) {
   return session;
 }
 
-/** Runs the main module, as a request of its own. @param {any} given @param {() => void} done @param {(error: any) => void} failed */
-function evaluate(given, done, failed) {
+/**
+ * Modules too large for the call come on streams of their own, opened here and now. No guest code has run yet.
+ * @param {any[]} modules @returns {(done: () => void, failed: (error: any) => void) => void} waits for them; once
+ */
+function receiveModules(modules) {
+  let missing = 1;
+  /** @type {any} */
+  let broken = null, done = null, failed = null;
+  const one = () => {
+    if (--missing === 0) done();
+  };
+  for (let i = 0; i < modules.length; i++) {
+    const module = modules[i], { stream } = module;
+    if (stream === undefined) continue;
+    /** @type {Uint8Array[]} */
+    const pieces = [];
+    let size = 0;
+    missing++;
+    openReceiving(stream, {
+      data(/** @type {Uint8Array} */ bytes) {
+        pieces[pieces.length] = bytes;
+        size += bytes.length;
+        streamConsumed(stream, bytes.length);
+      },
+      end() {
+        const all = new Uint8Array(size);
+        for (let k = 0, at = 0; k < pieces.length; at += pieces[k++].length) all.set(pieces[k], at);
+        module.data = all;
+        one();
+      },
+      reset(/** @type {string} */ message) {
+        broken = new Error(message);
+        failed?.(broken);
+      },
+    });
+  }
+  return (then, otherwise) => {
+    done = then;
+    failed = otherwise;
+    if (broken !== null) failed(broken);
+    else one();
+  };
+}
+
+/** Runs the main module, as a request of its own. @param {any} given @param {any[]} modules @param {any} received @param {() => void} done @param {(error: any) => void} failed */
+function evaluate(given, modules, received, done, failed) {
   const context = new RequestContext();
   context.owed.add(failed);
   const end = (/** @type {any} */ error) => {
@@ -168,8 +213,16 @@ function evaluate(given, done, failed) {
     else done();
     context.drop();
   };
+  received(() => {
+    context.enter();
+    evaluateModules(modules, given, end);
+  }, (/** @type {any} */ error) => end({ reason: error }));
+}
+
+/** @param {any[]} modules @param {any} given @param {(error: {reason: any} | null) => void} end */
+function evaluateModules(modules, given, end) {
   try {
-    const graph = createModuleGraph(toArray(given.modules ?? []), natives, builtins, { context: tracked ? { getContext, setContext } : null });
+    const graph = createModuleGraph(modules, natives, builtins, { context: tracked ? { getContext, setContext } : null });
     promiseThen(graph.main(given.main), (namespace) => {
       try {
         worker.exports = namespace;
