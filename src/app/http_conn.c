@@ -91,10 +91,20 @@ const http_parser_settings http_settings = {
 
 static void refuse(struct http_conn *c, enum http_errno why)
 {
-    if (c->open) {
+    if (c->closing)
+        return; /* refused already: by its head */
+    if (c->open && c->answered) {
         http_conn_close(c);
         return;
     }
+    if (c->open) { /* in its body */
+        void *exchange = c->exchange;
+        c->open = false;
+        c->exchange = NULL;
+        if (exchange)
+            handler(c)->gone(exchange);
+    }
+    c->paused = false;
     c->open = true;
     c->answered = false;
     c->close_after = true;
@@ -112,8 +122,21 @@ static void turn_over(struct http_conn *c)
     if (!c->message_done || c->open || c->closing || c->dead)
         return;
     c->message_done = false;
+    c->framing = (struct http_framing){0};
     http_parser_pause(&c->parser, 0);
     http_conn_wait(c, IDLE_MS);
+}
+
+/* How many of these bytes may go to the parser. */
+static size_t check_framing(struct http_conn *c, const char *data, size_t len, enum http_framing_fault *fault)
+{
+    struct http_framing *f = &c->framing;
+    size_t seen = c->ahead;
+    if (f->phase == FRAMING_HEAD)
+        return seen + http_framing_head(f, data + seen, len - seen, fault);
+    if (c->parser.flags & F_CHUNKED)
+        return seen + http_framing_chunks(f, data + seen, len - seen, fault);
+    return len;
 }
 
 /* Parses as far as it may. Returns the bytes taken. */
@@ -123,9 +146,13 @@ static size_t parse(struct http_conn *c, const uint8_t *data, size_t len)
     c->executing = true;
     while (taken < len && !c->dead && !c->closing && !c->paused && !c->raw && !(c->message_done && c->open)) {
         turn_over(c);
-        size_t n = http_parser_execute(&c->parser, &http_settings, (const char *)data + taken, len - taken);
+        enum http_framing_fault fault = HTTP_FRAMING_OK;
+        size_t ready = check_framing(c, (const char *)data + taken, len - taken, &fault),
+               n = ready ? http_parser_execute(&c->parser, &http_settings, (const char *)data + taken, ready)
+                         : 0;
         enum http_errno e = HTTP_PARSER_ERRNO(&c->parser);
         taken += n;
+        c->ahead = ready - n;
         if (c->dead)
             break;
         if (e == HPE_PAUSED) {
@@ -133,6 +160,9 @@ static size_t parse(struct http_conn *c, const uint8_t *data, size_t len)
                 http_parser_pause(&c->parser, 0); /* http_conn_pause(): see the loop's condition */
         } else if (e != HPE_OK) {
             refuse(c, e);
+            taken = len;
+        } else if (fault) {
+            refuse(c, fault == HTTP_FRAMING_TOO_LARGE ? HPE_HEADER_OVERFLOW : HPE_INVALID_HEADER_TOKEN);
             taken = len;
         }
     }

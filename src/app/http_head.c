@@ -17,8 +17,11 @@ void http_head_begin(struct http_conn *c)
 int http_head_target(http_parser *p, const char *at, size_t len)
 {
     struct http_conn *c = p->data;
-    if (buf_append(&c->target, at, len) < 0 || memchr(at, 0, len))
+    if (buf_append(&c->target, at, len) < 0)
         c->bad_head = true;
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)at[i] <= 0x20 || (unsigned char)at[i] >= 0x7f)
+            c->bad_head = true; /* what is not ASCII comes percent-encoded */
     return 0;
 }
 
@@ -43,6 +46,8 @@ int http_head_field(http_parser *p, const char *at, size_t len)
         buf_append(&c->head, "\n", 1);
     c->in_value = false;
     uint8_t *to = buf_reserve(&c->head, len);
+    if (memchr(at, ' ', len))
+        c->bad_head = true; /* before the colon: the library takes it for a part of the name */
     for (size_t i = 0; to && i < len; i++)
         to[i] = (uint8_t)(at[i] >= 'A' && at[i] <= 'Z' ? at[i] + 32 : at[i]);
     if (to)
@@ -65,6 +70,25 @@ int http_head_value(http_parser *p, const char *at, size_t len)
     return 0;
 }
 
+/* "chunked" and nothing else is what is understood. */
+static bool coding_ok(const char *headers)
+{
+    static const char name[] = "transfer-encoding\n";
+    const char *p = headers;
+    while (p && strncmp(p, name, sizeof name - 1) != 0) {
+        p = strchr(p, '\n');
+        p = p ? strchr(p + 1, '\n') : NULL;
+        p = p ? p + 1 : NULL;
+    }
+    if (!p)
+        return false;
+    p += sizeof name - 1;
+    size_t n = strcspn(p, "\n");
+    while (n > 0 && (p[n - 1] == ' ' || p[n - 1] == '\t'))
+        n--;
+    return n == 7 && strncasecmp(p, "chunked", 7) == 0;
+}
+
 unsigned http_head_check(struct http_conn *c, struct http_request *ret)
 {
     http_parser *p = &c->parser;
@@ -82,7 +106,7 @@ unsigned http_head_check(struct http_conn *c, struct http_request *ret)
         return 400;
     if (p->http_major != 1)
         return 505;
-    if (c->codings && (!(p->flags & F_CHUNKED) || p->http_minor == 0))
+    if (c->codings && (!(p->flags & F_CHUNKED) || p->http_minor == 0 || !coding_ok(headers)))
         return 501;
     *ret = (struct http_request){.method = http_method_str((enum http_method)p->method),
                                  .target = target,

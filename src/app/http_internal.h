@@ -4,6 +4,7 @@
 #define CLOISTER_APP_HTTP_INTERNAL_H
 
 #include "app/http_conn.h"
+#include "app/http_framing.h"
 #include "base/buf.h"
 
 #include <http_parser.h>
@@ -30,6 +31,8 @@ struct http_conn {
     uv_poll_t poll;
     int fd, events;
     http_parser parser;
+    struct http_framing framing;
+    size_t ahead;   /* bytes that `framing` has seen and the parser has not taken yet */
     struct buf in;  /* read, not parsed yet: while paused or busy */
     struct buf out; /* not sent yet, from out_start */
     size_t out_start;
