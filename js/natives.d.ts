@@ -64,8 +64,9 @@ interface Natives {
 /** What C calls. Every call is one entry: microtasks are drained before it returns to C. None may throw. */
 interface Dispatch {
   start(): void;                                               // in the child, first: reseed, set the clock
-  /** In a child that was forked ahead, before start(): exercise what a first request uses, so that its memory is there. Leaves nothing that code could observe. */
-  warmUp?(): void;
+  /** In the zygote, before start() and any fork: exercises what a first request uses, so many times (it may go on in microtasks), then (0) leaves
+   *  nothing of that which code could observe. Throws when it did not work. */
+  warmUp?(times: number): void;
   call(call: number, method: string, args: ArrayBuffer): void; // a method of capability 0 other than fetch
   fetch(call: number, method: string, url: string, headers: string, body: null | number | ArrayBuffer, ws: boolean, peer: string): void;
   cancelled(call: number): void;

@@ -12,6 +12,20 @@ const INLINE_MAX = 512 * 1024;
 /** UTF-8 takes up to three bytes for a character of JavaScript. */
 const MAX_BYTES = 3 * MAX_SOURCE;
 
+const SAMPLE = `import { WorkerEntrypoint, env as all } from "cloudflare:workers";
+import other, * as names from "./other.js";
+export * from "./more.js";
+const table = new Map([["a", 1], ["b", { c: [2, /x+/g, ...names.list] }]]);
+export class Code extends WorkerEntrypoint {
+  #count = 0;
+  static limit = 10;
+  async evaluate(a, b = 2, ...rest) { for (const [k, v] of table) { if (v === a) this.#count++; else try { await other(k); } catch { continue; } } return a + b; }
+  get count() { return this.#count; }
+}
+export const pick = ({ x, y: [z] }, f = (q) => q?.x ?? \`\${z}-\${x}\`) => { switch (x) { case 1: return f(z); default: return typeof all; } };
+export default { async fetch(request, env, ctx) { let i = 0; while (i < 3) i += 1; return new Response("Hello", { status: 200 }); } };
+`;
+
 /** @param {any} natives @returns {any} the dispatch */
 export default function boot(natives) {
   setNatives(natives);
@@ -83,6 +97,10 @@ export default function boot(natives) {
   return {
     ...routes,
     start() {},
+    /** So that the first module meets code that the engine has seen run. @param {number} times */
+    warmUp(times) {
+      for (let i = 0; i < times; i++) compile({ name: "sample.ts", type: i % 2 === 0 ? "js" : "ts", als: false }, SAMPLE);
+    },
     /** @param {number} call @param {string} method @param {ArrayBuffer} args */
     call(call, method, args) {
       if (method === "init") {

@@ -9,6 +9,7 @@ import { createModuleGraph } from './modules.js';
 import { bindContext, createNode, getContext, setContext, wantedNode } from './node/index.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
 import { RequestContext, killRequest, limits, setFailureListener, setReporter } from './rpc/context.js';
+import { endRehearsal, rehearse } from './rehearsal.js';
 import { Session } from './rpc/session.js';
 import { asyncDisposeSymbol, disposeSymbol, handleOf } from './rpc/stub.js';
 import { Target, errorPayload, newPayload } from './rpc/target.js';
@@ -335,6 +336,11 @@ const dispatch = {
   ...routes,
   start() {
     web.start();
+  },
+  /** @param {number} times */
+  warmUp(times) {
+    if (times > 0) rehearse(dispatch, times);
+    else endRehearsal(dispatch);
   },
   /** @param {number} call @param {string} method @param {ArrayBuffer} args */
   call(call, method, args) {

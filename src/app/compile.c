@@ -3,15 +3,23 @@
 #include "app/blob.h"
 #include "app/compile_cache.h"
 #include "app/init.h"
+#include "base/log.h"
 #include "link/cbor.h"
 #include "link/worker_protocol.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* After so many modules the process is replaced, so that what it keeps cannot add up. */
+#define MODULES_A_PROCESS 4096u
+
 struct compiler {
     struct workers *workers;
     struct compile_cache *cache;
+    struct worker *worker; /* NULL: started when somebody wants it */
+    bool initialised;
+    unsigned compiled;           /* modules, by this process */
+    struct compile_batch *first; /* the one that is being compiled; the others wait behind it */
 };
 
 /* One module that is not in the cache. */
@@ -25,19 +33,23 @@ struct job {
 };
 
 struct compile_batch {
+    struct compile_batch *next;
     struct compiler *compiler;
     struct modules *modules;
-    struct worker *worker;
     struct job *jobs;
     size_t count, done_count;
-    bool als, cancelled, finished;
+    bool als, sent, finished;
     compile_done_fn done;
     void *user;
-    uv_timer_t *deadline;
+    uv_timer_t *deadline; /* runs from when it is sent */
 };
+
+static int start_process(struct compiler *c, struct error *err);
+static void send_first(struct compiler *c);
 
 struct compiler *compiler_new(struct workers *workers, size_t cache_bytes)
 {
+    struct error err = {0};
     struct compiler *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
@@ -47,6 +59,8 @@ struct compiler *compiler_new(struct workers *workers, size_t cache_bytes)
         free(c);
         return NULL;
     }
+    if (start_process(c, &err) < 0) /* the first batch tries again, and tells */
+        log_warn("%s", err.message);
     return c;
 }
 
@@ -54,8 +68,19 @@ void compiler_free(struct compiler *c)
 {
     if (!c)
         return;
+    worker_release(c->worker);
     compile_cache_free(c->cache);
     free(c);
+}
+
+/* ---- the process ---- */
+
+static void drop_process(struct compiler *c)
+{
+    worker_release_later(c->worker);
+    c->worker = NULL;
+    c->initialised = false;
+    c->compiled = 0;
 }
 
 static void on_timer_closed(uv_handle_t *h)
@@ -63,11 +88,34 @@ static void on_timer_closed(uv_handle_t *h)
     free(h);
 }
 
+static void unlink_batch(struct compile_batch *b)
+{
+    for (struct compile_batch **p = &b->compiler->first; *p; p = &(*p)->next)
+        if (*p == b) {
+            *p = b->next;
+            return;
+        }
+}
+
+/* Whoever leaves in the middle of its compilation takes the process with it: nobody waits for what is left.
+ */
 static void free_batch(struct compile_batch *b)
 {
+    struct compiler *c = b->compiler;
+    bool busy = false;
+    for (size_t i = 0; i < b->count; i++) {
+        struct job *j = &b->jobs[i];
+        busy = busy || j->call || j->reader;
+        if (j->call)
+            link_cancel(worker_link(c->worker), j->call);
+        if (j->reader)
+            blob_abandon(j->reader, NULL);
+    }
     if (b->deadline)
         uv_close((uv_handle_t *)b->deadline, on_timer_closed);
-    worker_release_later(b->worker);
+    unlink_batch(b);
+    if (c->worker && b->sent && (busy || c->compiled >= MODULES_A_PROCESS))
+        drop_process(c);
     free(b->jobs);
     free(b);
 }
@@ -77,17 +125,12 @@ static void finish(struct compile_batch *b, const struct error *err)
     if (b->finished)
         return;
     b->finished = true;
-    compile_done_fn done = b->cancelled ? NULL : b->done;
+    struct compiler *c = b->compiler;
+    compile_done_fn done = b->done;
     void *user = b->user;
     struct error why = err ? *err : (struct error){0};
-    for (size_t i = 0; i < b->count; i++) {
-        struct job *j = &b->jobs[i];
-        if (j->call)
-            link_cancel(worker_link(b->worker), j->call);
-        if (j->reader)
-            blob_abandon(j->reader, NULL);
-    }
     free_batch(b);
+    send_first(c);
     if (done)
         done(user, err ? &why : NULL);
 }
@@ -96,7 +139,7 @@ void compile_cancel(struct compile_batch *b)
 {
     if (!b)
         return;
-    b->cancelled = true;
+    b->done = NULL;
     finish(b, NULL);
 }
 
@@ -111,8 +154,12 @@ static const char *culprit(const struct compile_batch *b)
 
 static void on_ended(void *user, const struct error *why)
 {
-    struct compile_batch *b = user;
+    struct compiler *c = user;
+    struct compile_batch *b = c->first;
     struct error err = {0};
+    drop_process(c);
+    if (!b)
+        return; /* the next one starts another */
     error_set(&err, why->kind == ERROR_LIMIT ? ERROR_LIMIT : ERROR_INVALID,
               "%.200s: the module cannot be compiled: %.250s", culprit(b), why->message);
     finish(b, &err);
@@ -143,6 +190,7 @@ static void take_result(struct job *j, const uint8_t *bytes, size_t len)
     code_unref(j->module->code);
     j->module->code = code;
     j->done = true;
+    b->compiler->compiled++;
     if (++b->done_count == b->count)
         finish(b, NULL);
 }
@@ -167,15 +215,15 @@ static void on_answer(void *user, const struct error *err, struct cbor_reader va
     size_t len;
     uint64_t stream;
     j->call = 0;
-    if (err && !worker_alive(b->worker))
+    if (err && !worker_alive(b->compiler->worker))
         return; /* on_ended() comes next, and knows why */
     if (err) {
         finish(b, err);
     } else if (cbor_map_find(&value, "data", &r) && cbor_get_bytes(&r, &bytes, &len) == 0) {
         take_result(j, bytes, len);
     } else if (cbor_map_uint(&value, "stream", UINT32_MAX, 0, &stream) == 0 && stream) {
-        j->reader =
-            blob_read(worker_link(b->worker), (uint32_t)stream, MODULES_MAX_BYTES, on_stream, j, &why);
+        j->reader = blob_read(worker_link(b->compiler->worker), (uint32_t)stream, MODULES_MAX_BYTES,
+                              on_stream, j, &why);
         if (!j->reader)
             finish(b, &why);
     } else {
@@ -188,7 +236,7 @@ static void on_answer(void *user, const struct error *err, struct cbor_reader va
 static int send_job(struct job *j, struct error *err)
 {
     struct blob_outbox outbox = {0};
-    struct link *l = worker_link(j->batch->worker);
+    struct link *l = worker_link(j->batch->compiler->worker);
     const struct module *m = j->module;
     struct buf b;
     buf_init(&b, (size_t)1 << 20);
@@ -210,31 +258,67 @@ static int send_job(struct job *j, struct error *err)
     return r;
 }
 
-static void on_init(void *user, const struct error *err, struct cbor_reader value)
+static int send_batch(struct compile_batch *b, struct error *err)
 {
-    struct compile_batch *b = user;
-    if (err && worker_alive(b->worker))
-        finish(b, err);
-}
-
-static int begin(struct compile_batch *b, struct error *err)
-{
-    struct init init = {.role = "compiler", .name = "compiler", .outbound = OUTBOUND_NONE};
-    struct link *l = worker_link(b->worker);
-    if (init_call(l, &init, on_init, b, err) < 0)
-        return -1;
+    b->deadline = malloc(sizeof *b->deadline);
+    if (!b->deadline)
+        return error_oom(err);
+    uv_timer_init(workers_loop(b->compiler->workers), b->deadline);
+    b->deadline->data = b;
+    uv_timer_start(b->deadline, on_deadline, COMPILE_WALL_MS, 0);
+    b->sent = true;
     for (size_t i = 0; i < b->count; i++)
         if (send_job(&b->jobs[i], err) < 0)
             return -1;
     return 0;
 }
 
+/* Hands the first batch over, if it waits and the process is there; starts the process if it is not. */
+static void send_first(struct compiler *c)
+{
+    struct compile_batch *b = c->first;
+    struct error err = {0};
+    if (!b || b->sent)
+        return;
+    if (!c->worker && start_process(c, &err) < 0)
+        finish(b, &err);
+    else if (c->initialised && send_batch(b, &err) < 0)
+        finish(b, &err);
+}
+
+static void on_init(void *user, const struct error *err, struct cbor_reader value)
+{
+    struct compiler *c = user;
+    (void)value;
+    if (err)
+        return; /* the process ends, and on_ended() tells */
+    c->initialised = true;
+    send_first(c);
+}
+
 static void on_ready(void *user)
 {
-    struct compile_batch *b = user;
+    struct compiler *c = user;
     struct error err = {0};
-    if (begin(b, &err) < 0)
-        finish(b, &err);
+    struct init init = {.role = "compiler", .name = "compiler", .outbound = OUTBOUND_NONE};
+    if (init_call(worker_link(c->worker), &init, on_init, c, &err) < 0)
+        worker_end(c->worker, &err);
+}
+
+static int start_process(struct compiler *c, struct error *err)
+{
+    struct worker_config config = {.kind = ZYGOTE_COMPILER,
+                                   .name = "compiler",
+                                   .memory_bytes = COMPILE_MEMORY,
+                                   .ready = on_ready,
+                                   .ended = on_ended,
+                                   .user = c};
+    c->worker = worker_start(c->workers, &config);
+    if (!c->worker)
+        return error_set(err, ERROR_INTERNAL, "cannot start the module compiler");
+    if (worker_link(c->worker))
+        on_ready(c);
+    return 0;
 }
 
 /* ---- the batch ---- */
@@ -265,27 +349,6 @@ static int gather(struct compile_batch *b)
     return 0;
 }
 
-static int start(struct compile_batch *b, struct error *err)
-{
-    struct worker_config config = {.kind = ZYGOTE_COMPILER,
-                                   .name = "compiler",
-                                   .memory_bytes = COMPILE_MEMORY,
-                                   .ready = on_ready,
-                                   .ended = on_ended,
-                                   .user = b};
-    uv_loop_t *loop = workers_loop(b->compiler->workers);
-    b->deadline = malloc(sizeof *b->deadline);
-    if (!b->deadline)
-        return error_oom(err);
-    uv_timer_init(loop, b->deadline);
-    b->deadline->data = b;
-    uv_timer_start(b->deadline, on_deadline, COMPILE_WALL_MS, 0);
-    b->worker = worker_start(b->compiler->workers, &config);
-    if (!b->worker)
-        return error_set(err, ERROR_INTERNAL, "cannot start the module compiler");
-    return worker_link(b->worker) ? begin(b, err) : 0;
-}
-
 int compile(struct compiler *c, struct modules *m, bool als, compile_done_fn done, void *user,
             struct compile_batch **ret, struct error *err)
 {
@@ -301,9 +364,16 @@ int compile(struct compiler *c, struct modules *m, bool als, compile_done_fn don
         free_batch(b);
         return 1;
     }
-    if (start(b, err) < 0) {
-        b->cancelled = true;
-        finish(b, NULL);
+    struct compile_batch **end = &c->first;
+    while (*end)
+        end = &(*end)->next;
+    *end = b;
+    if (!c->worker && start_process(c, err) < 0) {
+        free_batch(b);
+        return -1;
+    }
+    if (c->first == b && c->initialised && send_batch(b, err) < 0) {
+        free_batch(b);
         return -1;
     }
     *ret = b;

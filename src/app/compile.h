@@ -1,6 +1,7 @@
 /* Compiles modules to what a worker evaluates (js/compiler/README.md), in a worker process of role compiler
- * that serves one batch and then ends: source that takes it over could only choose what its own Worker runs.
- * Results are kept by the hash of everything they depend on. */
+ * that is started ahead and stays: it only parses sources, and never evaluates one. Batches are compiled one
+ * after the other; one that ends the process, takes too long or is cancelled costs the process, and the next
+ * begins in a new one. Results are kept by the hash of everything they depend on. */
 #ifndef CLOISTER_APP_COMPILE_H
 #define CLOISTER_APP_COMPILE_H
 
@@ -22,7 +23,7 @@ struct compile_batch;
 typedef void (*compile_done_fn)(void *user, const struct error *err);
 
 struct compiler *compiler_new(struct workers *workers, size_t cache_bytes); /* NULL: no memory */
-void compiler_free(struct compiler *c);                                     /* no batch runs */
+void compiler_free(struct compiler *c); /* no batch runs; not from a callback */
 /* Compiles those of `m` that are code; `m` is the caller's and must stay until `done`. `als`: keeps the
  * asynchronous context. 1: everything came from the cache, `done` is not called; 0: `done` is called later,
  * once; -1: error. */

@@ -19,6 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define COMPILER_WARM_UPS 8u
+
 static int wakeup_fd = -1;
 
 /* The event loop of the engine's library has a descriptor by which its threads wake it. A fork shares it, and
@@ -53,10 +55,7 @@ void child_rehearse(void)
 {
     struct error err = {0};
     worker.log = log_nowhere;
-    if (cpu_limit_start(&err) < 0)
-        _exit(1);
-    warm_up();
-    if (engine_begin(&err) < 0)
+    if (cpu_limit_start(&err) < 0 || engine_begin(&err) < 0 || warm_up(1, &err) < 0)
         _exit(1);
 }
 
@@ -117,9 +116,9 @@ _Noreturn void child_main(const struct jail *jail, const struct child_start *sta
     image_prepare();
     if (jail_worker(jail, start->number, &err) < 0 || cpu_limit_start(&err) < 0)
         give_up(&err);
-    if (start->compiler && engine_restart(start->compiler, &err) < 0)
+    if (start->compiler &&
+        (engine_restart(start->compiler, &err) < 0 || warm_up(COMPILER_WARM_UPS, &err) < 0))
         give_up(&err);
-    warm_up();
     wait_for_work();
     loop_open(CHILD_LINK_FD);
     if (engine_begin(&err) < 0)

@@ -16,7 +16,7 @@
 #define PAGE ((size_t)4096)
 #define MAX_RANGES 1024
 #define MAX_MAPS 4096
-#define GAP_PAGES 1u /* unwritten pages between written ones that are copied along */
+#define GAP_PAGES 0u /* unwritten pages between written ones that are copied along */
 /* pagemap entries (Documentation/admin-guide/mm/pagemap.rst) */
 #define PAGEMAP_PRESENT (1ull << 63)
 #define PAGEMAP_FILE (1ull << 61)

@@ -3,6 +3,7 @@
 #include "worker/child.h"
 #include "worker/image.h"
 #include "worker/jail.h"
+#include "worker/warm_up.h"
 #include "worker/worker.h"
 #include "worker/zygote_protocol.h"
 
@@ -21,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define WARM_UPS 32u /* enough for the engine to compile what each call runs through */
 #define MAX_FDS (1 + ZYGOTE_MAX_CGROUP_FDS)
 
 struct born {
@@ -225,7 +227,7 @@ static int start(struct zygote *z, const char *runtime, struct error *err)
         return error_set(err, ERROR_UNSUPPORTED,
                          "the JavaScript engine started a thread of its own, with which it cannot be forked");
     image_settle();
-    if (child_prepare(err) < 0 || image_learn(child_rehearse, err) < 0)
+    if (child_prepare(err) < 0 || warm_up(WARM_UPS, err) < 0 || image_learn(child_rehearse, err) < 0)
         return -1;
     return jail_close(&z->jail, err);
 }
