@@ -1,5 +1,6 @@
 /* Text, bytes and random numbers. */
 #include "worker/base64.h"
+#include "worker/latin1.h"
 #include "worker/natives.h"
 #include "worker/unicode.h"
 #include "worker/value.h"
@@ -68,7 +69,7 @@ NATIVE(utf8_decode)
     size_t len;
     if (!get_part(ctx, argc, argv, &bytes, &len, exception))
         return NULL;
-    if (unicode_is_plain(bytes, len))
+    if (unicode_is_ascii(bytes, len))
         return value_text_n(ctx, bytes, len);
     JSChar *units = malloc((len + 1) * sizeof *units);
     if (!units)
@@ -88,6 +89,12 @@ NATIVE(latin1_decode)
     size_t len;
     if (!get_part(ctx, argc, argv, &bytes, &len, exception))
         return NULL;
+    JSStringRef narrow = latin1_string(bytes, len);
+    if (narrow) {
+        JSValueRef made = JSValueMakeString(ctx, narrow);
+        JSStringRelease(narrow);
+        return made;
+    }
     if (unicode_is_plain(bytes, len))
         return value_text_n(ctx, bytes, len);
     JSChar *units = malloc((len + 1) * sizeof *units);

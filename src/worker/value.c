@@ -1,6 +1,7 @@
 #include "worker/value.h"
 
 #include "base/buf.h"
+#include "worker/latin1.h"
 #include "worker/unicode.h"
 
 #include <math.h>
@@ -72,15 +73,20 @@ JSValueRef value_text(JSContextRef ctx, const char *text)
     return value_text_n(ctx, (const uint8_t *)text, strlen(text));
 }
 
-/* The engine makes an 8-bit string of ASCII text only when it comes as a C string. */
 static JSStringRef ascii_string(const uint8_t *bytes, size_t len)
 {
+    JSStringRef string = latin1_string(bytes, len);
+    if (string)
+        return string;
+    /* The API makes an 8-bit string of ASCII text only when it comes as a C string. */
+    if (!unicode_is_plain(bytes, len))
+        return NULL;
     char small[SMALL_TEXT], *copy = len < sizeof small ? small : malloc(len + 1);
     if (!copy)
         return NULL;
     memcpy(copy, bytes, len);
     copy[len] = 0;
-    JSStringRef string = JSStringCreateWithUTF8CString(copy);
+    string = JSStringCreateWithUTF8CString(copy);
     if (copy != small)
         free(copy);
     return string;
@@ -99,7 +105,9 @@ static JSStringRef wide_string(const uint8_t *bytes, size_t len)
 
 JSValueRef value_text_n(JSContextRef ctx, const uint8_t *bytes, size_t len)
 {
-    JSStringRef string = unicode_is_plain(bytes, len) ? ascii_string(bytes, len) : wide_string(bytes, len);
+    JSStringRef string = unicode_is_ascii(bytes, len) ? ascii_string(bytes, len) : NULL;
+    if (!string)
+        string = wide_string(bytes, len);
     if (!string)
         return JSValueMakeUndefined(ctx);
     JSValueRef v = JSValueMakeString(ctx, string);
@@ -128,11 +136,38 @@ JSValueRef value_buffer(JSContextRef ctx, const void *bytes, size_t len, JSValue
     return value_buffer_take(ctx, copy, len, exception);
 }
 
-/* The engine's own conversion is quick for 8-bit strings, but ends without a word at a lone surrogate: its
- * result is taken only when it is ASCII and therefore whole. */
+/* Each character above U+007F becomes two bytes. */
+static char *text_of_latin1(const uint8_t *bytes, size_t count, size_t *ret_len)
+{
+    size_t high = 0, n = 0;
+    for (size_t i = 0; i < count; i++)
+        high += bytes[i] >> 7;
+    char *text = malloc(count + high + 1);
+    if (!text)
+        return NULL;
+    if (!high)
+        memcpy(text, bytes, count);
+    for (size_t i = 0; high && i < count; i++) {
+        if (bytes[i] < 0x80) {
+            text[n++] = (char)bytes[i];
+        } else {
+            text[n++] = (char)(0xc0 | bytes[i] >> 6);
+            text[n++] = (char)(0x80 | (bytes[i] & 0x3f));
+        }
+    }
+    *ret_len = count + high;
+    text[*ret_len] = 0;
+    return text;
+}
+
+/* The engine's own conversion ends without a word at a lone surrogate: its result is taken only when it is
+ * ASCII and therefore whole. */
 static char *text_of(JSStringRef string, size_t *ret_len)
 {
     size_t count = JSStringGetLength(string);
+    const uint8_t *narrow = latin1_bytes(string);
+    if (narrow)
+        return text_of_latin1(narrow, count, ret_len);
     char *text = malloc(count + 1);
     if (!text)
         return NULL;
@@ -223,6 +258,7 @@ void value_init(JSContextRef ctx)
     type_error_constructor = keep_global(ctx, "TypeError");
     range_error_constructor = keep_global(ctx, "RangeError");
     learn_layout(ctx);
+    latin1_init();
 }
 
 /* The slow way: a copy that nobody else sees, whose buffer may be pinned. A native takes at most KEPT_COPIES
