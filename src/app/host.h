@@ -51,6 +51,10 @@ struct link *host_link(const struct host *h);
 struct host_waiter;
 typedef void (*host_up_fn)(void *user, struct link *l, const struct error *err);
 void host_wait(struct host *h, host_up_fn fn, void *user, struct host_waiter **ret);
+/* Calls scheduled() {cron, scheduledTime}; as host_call_alarm() of objects.h, and ended by
+ * host_cancel_alarm(). */
+struct alarm_call *host_call_scheduled(struct host *h, const char *cron, int64_t scheduled_ms,
+                                       alarm_done_fn done, void *user);
 /* `fn` will not run. NULL is fine. */
 void host_forget(struct host_waiter *w);
 

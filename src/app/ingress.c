@@ -2,11 +2,13 @@
 #include "app/host.h"
 #include "app/ingress_internal.h"
 #include "app/websocket.h"
+#include "base/parse.h"
 #include "link/cbor.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* A body of at most so many bytes goes with the call; a larger one, or one of unknown length, as a stream. */
 #define SMALL_BODY (64u << 10)
@@ -16,6 +18,7 @@ void exchange_free(struct exchange *x)
 {
     struct error why = {0};
     host_forget(x->waiter);
+    host_cancel_alarm(x->scheduled);
     error_set(&why, ERROR_GONE, "the request is over");
     if (x->link && x->call)
         link_cancel(x->link, x->call);
@@ -160,14 +163,74 @@ static void start(struct exchange *x)
     }
 }
 
+static void run_scheduled(struct exchange *x);
+
 static void on_body_end(void *exchange)
 {
     struct exchange *x = exchange;
     x->body_done = true;
-    if (x->small)
+    if (x->hook)
+        run_scheduled(x);
+    else if (x->small)
         start(x);
     else if (x->started && x->has_body && x->up)
         send_body(x);
+}
+
+/* ---- scheduled() by hand, in development ---- */
+
+#define SCHEDULED_PATH "/cdn-cgi/handler/scheduled"
+
+static void on_scheduled(void *user, const struct error *err)
+{
+    struct exchange *x = user;
+    struct http_conn *c = x->conn;
+    x->scheduled = NULL;
+    if (err) {
+        exchange_fail(x, 500, err);
+        return;
+    }
+    exchange_free(x);
+    http_conn_text(c, 200, "ok");
+}
+
+/* A parameter of the query, decoded. False: it is not there, or malformed. */
+static bool query_find(const char *url, const char *name, char *to, size_t cap)
+{
+    const char *p = strchr(url, '?');
+    size_t n = strlen(name), at = 0;
+    while (p && !(strncmp(p + 1, name, n) == 0 && p[n + 1] == '='))
+        p = strchr(p + 1, '&');
+    if (!p)
+        return false;
+    for (p += n + 2; *p && *p != '&'; p++) {
+        unsigned byte = (unsigned char)(*p == '+' ? ' ' : *p);
+        if (*p == '%' && sscanf(p + 1, "%2x", &byte) == 1 && p[1] && p[2])
+            p += 2;
+        if (byte < ' ' || byte > '~' || at + 1 >= cap)
+            return false;
+        to[at++] = (char)byte;
+    }
+    to[at] = '\0';
+    return true;
+}
+
+static void run_scheduled(struct exchange *x)
+{
+    struct http_conn *c = x->conn;
+    struct host *h = x->ingress->config.host(x->ingress->config.user);
+    char cron[256], time_text[32];
+    uint64_t ms;
+    if (!query_find(x->url, "cron", cron, sizeof cron))
+        strcpy(cron, "* * * * *");
+    if (!query_find(x->url, "time", time_text, sizeof time_text) ||
+        parse_u64(time_text, "time", 0, INT64_MAX, &ms, NULL) < 0)
+        ms = (uint64_t)time(NULL) * 1000;
+    x->scheduled = h ? host_call_scheduled(h, cron, (int64_t)ms, on_scheduled, x) : NULL;
+    if (x->scheduled)
+        return;
+    exchange_free(x);
+    http_conn_text(c, 503, "there is no Worker to run\n");
 }
 
 /* ---- the head: UNTRUSTED INPUT ---- */
@@ -258,12 +321,14 @@ static void *on_request(void *user, struct http_conn *c, const struct http_reque
         http_conn_text(c, 503, "out of memory\n");
         return NULL;
     }
-    if (try_asset(x, r)) {
+    x->hook = i->config.verbose && strncmp(r->target, SCHEDULED_PATH, sizeof SCHEDULED_PATH - 1) == 0 &&
+              (r->target[sizeof SCHEDULED_PATH - 1] == '\0' || r->target[sizeof SCHEDULED_PATH - 1] == '?');
+    if (!x->hook && try_asset(x, r)) {
         exchange_free(x);
         return NULL;
     }
     x->has_body = r->body != HTTP_BODY_NONE;
-    x->small = !x->has_body || (r->body == HTTP_BODY_LENGTH && r->length <= SMALL_BODY);
+    x->small = x->hook || !x->has_body || (r->body == HTTP_BODY_LENGTH && r->length <= SMALL_BODY);
     x->head_request = strcmp(r->method, "HEAD") == 0;
     buf_init(&x->body, (size_t)1 << 20);
     read_upgrade(x, r);

@@ -21,7 +21,8 @@ struct exchange {
     struct ingress *ingress;
     struct http_conn *conn;
     struct host_waiter *waiter;
-    struct websocket *websocket; /* NULL: none; then it has everything */
+    struct alarm_call *scheduled; /* instead of a request; NULL: none */
+    struct websocket *websocket;  /* NULL: none; then it has everything */
     struct link *link;
     uint32_t call; /* under way; 0: none */
     uint32_t up;   /* the stream of the request's body; 0: none */
@@ -32,6 +33,7 @@ struct exchange {
     struct buf body; /* gathered whole (`small`), or what has no credit yet */
     bool small, has_body, body_done, started;
     bool head_request;
+    bool hook; /* runs scheduled() by hand */
     char *method, *url;
     char ws_key[32]; /* of a request for an upgrade; "": none */
 };

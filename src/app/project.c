@@ -2,6 +2,7 @@
 
 #include "app/assets.h"
 #include "app/bundle.h"
+#include "app/schedule.h"
 #include "base/paths.h"
 
 #include <limits.h>
@@ -20,6 +21,7 @@ struct project {
     struct bundle *bundle;
     struct host *host;
     struct assets *assets;
+    struct schedule *schedule; /* NULL: there are no crons */
 };
 
 static void say(struct project *p, int level, const char *text)
@@ -32,6 +34,22 @@ static struct app_config *read_config(const struct app_options *o, const char *p
     struct app_config_options co = {
         .environment = o->environment, .environ = environ, .secrets_required = !o->development};
     return app_config_read(path, &co, err);
+}
+
+static void on_cron_failed(void *user, const char *cron, const struct error *err)
+{
+    char text[1024];
+    snprintf(text, sizeof text, "scheduled() of \"%.64s\": %.800s", cron, err->message);
+    say(user, 0, text);
+}
+
+/* The crons of the configuration in force; those before them are forgotten. */
+static int schedule_anew(struct project *p, struct error *err)
+{
+    schedule_close(p->schedule);
+    p->schedule =
+        p->host ? schedule_open(p->options->loop, p->host, p->config->crons, on_cron_failed, p, err) : NULL;
+    return err->kind ? -1 : 0;
 }
 
 static void on_changed(void *user);
@@ -107,6 +125,8 @@ static void on_changed(void *user)
         app_config_free(p->config);
     p->config = c;
     warn(p);
+    if (schedule_anew(p, &err) < 0)
+        say(p, 0, err.message);
     if (p->assets)
         assets_reload(p->assets, &c->assets);
 }
@@ -150,7 +170,7 @@ struct project *project_open(const struct app_options *o, const char *path, cons
     warn(p);
     if (p->config->assets.present && assets_open(&p->assets, &p->config->assets, err) < 0)
         goto fail;
-    if (p->config->main && make_host(p, hc, err) < 0)
+    if (p->config->main && (make_host(p, hc, err) < 0 || schedule_anew(p, err) < 0))
         goto fail;
     return p;
 fail:
@@ -163,6 +183,7 @@ void project_close(struct project *p)
     if (!p)
         return;
     bundle_close(p->bundle);
+    schedule_close(p->schedule);
     host_free(p->host);
     assets_free(p->assets);
     if (p->running != p->config)

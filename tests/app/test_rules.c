@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "app/compile_cache.h"
+#include "app/cron.h"
 #include "app/ingress_internal.h"
 #include "app/reach.h"
 #include "app/reason.h"
@@ -160,11 +161,60 @@ static void test_cache(void **state)
     modules_free(&m);
 }
 
+/* 2024-02-29 is a Thursday. */
+#define LEAP_DAY INT64_C(1709164800000)
+#define DAY INT64_C(86400000)
+#define HOUR INT64_C(3600000)
+#define MINUTE INT64_C(60000)
+
+static void test_crons(void **state)
+{
+    static const struct {
+        const char *text;
+        int64_t at;
+        bool matches;
+    } cases[] = {{"* * * * *", LEAP_DAY + 59999, true},
+                 {"0 0 29 2 *", LEAP_DAY, true},
+                 {"0 0 29 FEB *", LEAP_DAY + MINUTE, false},
+                 {"*/15 * * * *", LEAP_DAY + 45 * MINUTE, true},
+                 {"*/15 * * * *", LEAP_DAY + 46 * MINUTE, false},
+                 {"5/20 * * * *", LEAP_DAY + 45 * MINUTE, true},
+                 {"10-20/5,59 * * * *", LEAP_DAY + 20 * MINUTE, true},
+                 {"10-20/5,59 * * * *", LEAP_DAY + 59 * MINUTE, true},
+                 {"10-20/5,59 * * * *", LEAP_DAY + 25 * MINUTE, false},
+                 {"0 17 * * 5", LEAP_DAY + 17 * HOUR, true}, /* Thursday: 1 is Sunday */
+                 {"0 17 * * thu", LEAP_DAY + 17 * HOUR, true},
+                 {"0 17 * * MON-WED", LEAP_DAY + 17 * HOUR, false},
+                 {"0 0 1 * THU", LEAP_DAY, true}, /* either day */
+                 {"0 0 1 * FRI", LEAP_DAY, false},
+                 {"0 0 L * *", LEAP_DAY, true},
+                 {"0 0 L * *", LEAP_DAY - DAY, false},
+                 {"0 0 L * *", LEAP_DAY + 31 * DAY, true}};
+    static const char *const refused[] = {"",           "* * * *",       "* * * * * *",   "60 * * * *",
+                                          "* 24 * * *", "* * 0 * *",     "* * 32 * *",    "* * * 13 *",
+                                          "* * * * 0",  "* * * * 8",     "5-1 * * * *",   "*/0 * * * *",
+                                          "1, * * * *", "-1 * * * *",    "a * * * *",     "100 * * * *",
+                                          "* * LW * *", "* * * * MON#2", "* * * * FRIDAY"};
+    struct cron c;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(cron_parse(&c, cases[i].text, NULL), 0);
+        if (cron_matches(&c, cases[i].at) != cases[i].matches)
+            fail_msg("%s", cases[i].text);
+    }
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        struct error err = {0};
+        if (cron_parse(&c, refused[i], &err) == 0)
+            fail_msg("\"%s\" was taken", refused[i]);
+        assert_string_equal(err.field, "triggers.crons");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_addresses),   cmocka_unit_test(test_host_names), cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_close_codes), cmocka_unit_test(test_headers),    cmocka_unit_test(test_cache),
+        cmocka_unit_test(test_crons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
