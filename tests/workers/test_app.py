@@ -1,8 +1,12 @@
 """What an application is besides its Workers: crons, and how several projects, configuration and clients go together."""
+import json
+import os
+import subprocess
+import tempfile
 import time
 import unittest
 
-from projects import Project
+from projects import CLOISTER, Project
 
 
 class Crons(unittest.TestCase):
@@ -39,6 +43,64 @@ class Crons(unittest.TestCase):
         with self.assertRaises(AssertionError) as caught:
             self.serve(triggers={"crons": ["* * * * 9"]})
         self.assertIn('triggers.crons: "9" is no day of the week (1 to 7)', str(caught.exception))
+
+
+class Projects(unittest.TestCase):
+    def test_service_of_another_project(self):
+        other = tempfile.TemporaryDirectory()
+        self.addCleanup(other.cleanup)
+        os.chmod(other.name, 0o755)
+        with open(os.path.join(other.name, "wrangler.jsonc"), "w") as f:
+            json.dump({"name": "back", "main": "index.js", "compatibility_date": "2026-01-01", "vars": {"WHO": "back"}}, f)
+        with open(os.path.join(other.name, "index.js"), "w") as f:
+            f.write("""
+                import { WorkerEntrypoint } from 'cloudflare:workers';
+                export class Sums extends WorkerEntrypoint {
+                  add(a, b) { return { sum: a + b, who: this.env.WHO, props: this.ctx.props }; }
+                  each(list, call) { return Promise.all(list.map(x => call(x))); }
+                }
+                export default { fetch(request) { return new Response('back ' + new URL(request.url).pathname); } };""")
+        if Project.user:
+            subprocess.run(["chown", "-hR", Project.user, other.name], check=True)
+        p = Project({"index.js": """
+            export default { async fetch(request, env) {
+              return Response.json({ add: await env.SUMS.add(1, 2), each: await env.SUMS.each([1, 2], x => x * 10),
+                fetched: await (await env.BACK.fetch('https://x.test/p')).text(), vars: Object.keys(env).sort() });
+            } };"""}, config={"services": [{"binding": "BACK", "service": "back"},
+                                           {"binding": "SUMS", "service": "back", "entrypoint": "Sums", "props": {"of": "front"}}]},
+            options=[other.name])
+        self.addCleanup(p.close)
+        self.assertEqual(p.get().json, {"add": {"sum": 3, "who": "back", "props": {"of": "front"}}, "each": [10, 20], "fetched": "back /p",
+                                        "vars": ["BACK", "SUMS"]})
+
+    def test_static_files_stay_in_their_folder(self):
+        p = Project({"index.js": "export default { fetch() { return new Response('worker', { status: 404 }); } };", "secret.txt": "secret",
+                     "public/index.html": "<p>home", "public/a.txt": "a"}, config={"assets": {"directory": "public"}},
+                    links={"public/out": "..", "public/out.txt": "../secret.txt"})
+        self.addCleanup(p.close)
+        home = p.get("/")
+        self.assertEqual((home.status, home.body, home.headers["content-type"].split(";")[0]), (200, b"<p>home", "text/html"))
+        self.assertEqual(p.get("/", headers={"if-none-match": home.headers["etag"]}).status, 304)
+        self.assertEqual(p.get("/a.txt").body, b"a")
+        for path in ("/../secret.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt", "/a.txt/../../secret.txt", "/out/secret.txt", "/out.txt",
+                     "/%00a.txt", "//secret.txt"):
+            with self.subTest(path):
+                answer = p.get(path)
+                self.assertGreaterEqual(answer.status, 400, answer)
+                self.assertNotIn(b"secret", answer.body)
+
+    def test_port_in_use(self):
+        p = Project({"index.js": "export default { fetch() { return new Response('1'); } };"}, config={})
+        self.addCleanup(p.close)
+        other = tempfile.TemporaryDirectory()
+        self.addCleanup(other.cleanup)
+        with open(os.path.join(other.name, "wrangler.jsonc"), "w") as f:
+            json.dump({"name": "two", "main": "index.js", "compatibility_date": "2026-01-01"}, f)
+        with open(os.path.join(other.name, "index.js"), "w") as f:
+            f.write("export default {};")
+        second = subprocess.run([CLOISTER, "dev", other.name, "--port", str(p.port)], capture_output=True, text=True, timeout=60)
+        self.assertNotEqual(second.returncode, 0)
+        self.assertIn("in use", second.stderr + second.stdout)
 
 
 if __name__ == "__main__":
