@@ -103,5 +103,54 @@ class Projects(unittest.TestCase):
         self.assertIn("in use", second.stderr + second.stdout)
 
 
+class Life(unittest.TestCase):
+    def save(self, p, text):
+        with open(os.path.join(p.directory, "index.js"), "w") as f:
+            f.write(text)
+
+    def until(self, p, ok, seconds=60):
+        deadline = time.monotonic() + seconds
+        while not ok() and time.monotonic() < deadline:
+            time.sleep(0.5)
+        self.assertTrue(ok(), p.output())
+
+    def test_reload_names_the_line_of_an_error_and_recovers(self):
+        p = Project({"index.js": "export default { fetch() { return new Response('one'); } };"}, config={})
+        self.addCleanup(p.close)
+        self.assertEqual(p.get().body, b"one")
+        self.save(p, "export default {\n  fetch( { return 1; }\n};\n")
+        self.until(p, lambda: "index.js:2:" in p.output())
+        self.assertGreaterEqual(p.get().status, 500)
+        self.save(p, "export default { fetch() { return new Response('two'); } };")
+        self.until(p, lambda: p.get().body == b"two")
+
+    def test_redirects_and_streamed_bodies_of_outgoing_requests(self):
+        p = Project({"index.js": """
+            export default { async fetch(request) {
+              const url = new URL(request.url);
+              if (url.pathname === '/go') return new Response(null, { status: 302, headers: { location: '/there' } });
+              if (url.pathname === '/there') return new Response('there ' + request.method);
+              if (url.pathname === '/echo') return new Response(request.body);
+              const at = (path) => url.origin + path;
+              const out = {};
+              const followed = await fetch(at('/go'));
+              out.follow = [followed.status, followed.redirected, new URL(followed.url).pathname, await followed.text()];
+              const manual = await fetch(at('/go'), { redirect: 'manual' });
+              out.manual = [manual.status, manual.headers.get('location'), manual.redirected];
+              try { await fetch(at('/go'), { redirect: 'error' }); out.error = 'none'; } catch (e) { out.error = /redirect/.test(e.message); }
+              const { readable, writable } = new TransformStream();
+              const writer = writable.getWriter();
+              const encoder = new TextEncoder();
+              const answer = fetch(at('/echo'), { method: 'POST', body: readable });
+              for (const part of ['a', 'bc', 'd'.repeat(100000)]) await writer.write(encoder.encode(part));
+              await writer.close();
+              out.streamed = (await (await answer).text()).length;
+              return Response.json(out);
+            } };"""}, config={})
+        self.addCleanup(p.close)
+        self.assertEqual(p.get().json, {"follow": [200, True, "/there", "there GET"], "manual": [302, "/there", False], "error": True,
+                                        "streamed": 100003})
+
+
 if __name__ == "__main__":
     unittest.main()
