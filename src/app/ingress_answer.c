@@ -122,6 +122,10 @@ static int read_answer(const struct cbor_reader *map, struct answer *a, struct e
     return read_body(map, a, err);
 }
 
+/* An answer that says how long it is may be so far ahead of its client: most come at once, without waiting
+ * for credit. */
+#define WIDE_WINDOW (1u << 20)
+
 /* The length that the Worker announces for a stream. */
 static uint64_t announced(const struct answer *a)
 {
@@ -144,8 +148,12 @@ static int send_stream(struct exchange *x, const struct answer *a, struct error 
     if (link_stream_open_receive(x->link, (uint32_t)a->stream, &down_ops, x, err) < 0)
         return -1;
     x->down = (uint32_t)a->stream;
-    return http_conn_head(x->conn, (unsigned)a->status, a->reason, a->headers, a->headers_len, announced(a),
-                          err);
+    uint64_t length = announced(a);
+    if (length != HTTP_LENGTH_UNKNOWN && length > LINK_STREAM_WINDOW)
+        link_stream_widen(x->link, x->down,
+                          length < WIDE_WINDOW ? (uint32_t)length - LINK_STREAM_WINDOW
+                                               : WIDE_WINDOW - LINK_STREAM_WINDOW);
+    return http_conn_head(x->conn, (unsigned)a->status, a->reason, a->headers, a->headers_len, length, err);
 }
 
 static int send_whole(struct exchange *x, const struct answer *a, struct error *err)

@@ -157,12 +157,14 @@ export function relay(body) {
 
 /** What one frame holds beside a request's or a response's head (src/link/worker_protocol.h, WORKER_INLINE_MAX). */
 const INLINE_MAX = 512 << 10;
-/** Text or bytes of a body as they are, when they fit; else the number of a stream that brings them. @param {any} body @returns {any} */
-export function inlineOrStream(body) {
+/** Text or bytes of a body as they are, when they fit; else the number of a stream that brings them.
+ * @param {any} body @param {(length: number) => void} [streamed] told of the bytes of one that goes as a stream @returns {any} */
+export function inlineOrStream(body, streamed) {
   if (body === null || body.length <= INLINE_MAX / 3) return body;
   const bytes = typeof body === 'string' ? utf8Encode(body) : body;
   if (bytes.length <= INLINE_MAX) return bytes;
   const id = openSending(/** @type {any} */ ({ __proto__: null }));
+  streamed?.(bytes.length);
   // Not before the message that names the stream.
   promiseThen(promiseResolve(), () => {
     streamWrite(id, bytes);

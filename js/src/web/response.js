@@ -186,14 +186,16 @@ export class Response extends Body {
         return;
       }
       const body = takeWire(response);
+      const announce = (/** @type {number} */ length) => {
+        if (getHeader(response.#list(), 'content-length') === null) headers = `${headers}${headers === '' ? '' : '\n'}content-length\n${length}`;
+      };
       if (body === null || typeof body === 'string' || isUint8Array(body)) {
-        natives.respond(call, response.#status, response.#statusText, headers, inlineOrStream(body));
+        const sent = inlineOrStream(body, announce);
+        natives.respond(call, response.#status, response.#statusText, headers, sent);
         done?.();
         return;
       }
-      if (body.length !== undefined && getHeader(response.#list(), 'content-length') === null) {
-        headers = `${headers}${headers === '' ? '' : '\n'}content-length\n${body.length}`;
-      }
+      if (body.length !== undefined) announce(body.length);
       const sending = body.stream();
       natives.respond(call, response.#status, response.#statusText, headers, sending.id);
       promiseIgnore(promiseThen(sending.done, done));
