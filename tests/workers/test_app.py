@@ -6,7 +6,7 @@ import tempfile
 import time
 import unittest
 
-from projects import CLOISTER, Project
+from projects import CLOISTER, Project, children
 
 
 class Crons(unittest.TestCase):
@@ -150,6 +150,28 @@ class Life(unittest.TestCase):
         self.addCleanup(p.close)
         self.assertEqual(p.get().json, {"follow": [200, True, "/there", "there GET"], "manual": [302, "/there", False], "error": True,
                                         "streamed": 100003})
+
+    def test_interrupt_leaves_no_process(self):
+        p = Project({"index.js": "export default { fetch() { return new Response('1'); } };"}, config={})
+        self.addCleanup(p.close)
+        self.assertEqual(p.get().body, b"1")
+        before = children(p.process.pid)
+        self.assertGreaterEqual(len(before), 2)
+        p.stop()
+        deadline = time.monotonic() + 20
+        while (left := [pid for pid in before if os.path.exists(f"/proc/{pid}")]) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertEqual(left, [])
+
+    def test_an_endless_handler_ends_alone(self):
+        p = Project({"index.js": "export default { fetch(r) { if (r.url.endsWith('/loop')) for (;;); return new Response('1'); } };"},
+                    config={"limits": {"cpu_ms": 200}})
+        self.addCleanup(p.close)
+        self.assertEqual(p.get().body, b"1")
+        answer = p.get("/loop")
+        self.assertEqual(answer.status, 500)
+        self.assertIn(b"CPU", answer.body)
+        self.assertEqual(p.get().body, b"1")
 
 
 if __name__ == "__main__":
