@@ -85,6 +85,7 @@ function init(call, given) {
   rules.duplicateParameters = rule(worker.compatibilityDate, 'rpc_params_dup_stubs', 'rpc_params_transfer_stubs', '2026-01-20');
   limits.cpuMs = given.limits?.cpuMs ?? 0;
   limits.subRequests = given.limits?.subRequests ?? 0;
+  limits.wallMs = given.limits?.wallMs ?? 0;
   setOutbound(given.outbound ?? 'none', null);
   const node = wantedNode(toArray(flags));
   if (node !== null) {

@@ -182,6 +182,7 @@ class GroupG(unittest.TestCase):
         self.assertEqual(self.result("let n = 0; for (let i = 0; i < 1e5; i++) n += i; return n", limits={"cpuMs": 2000}), 4999950000)  # twin
 
     def test_g06_others_go_on_meanwhile(self):
+        self.result("return 1")
         with ThreadPoolExecutor(4) as pool:
             bad = [pool.submit(self.run_guest, "for (;;) {}", limits={"cpuMs": 1500}) for _ in range(2)]
             time.sleep(0.3)
@@ -209,7 +210,7 @@ class GroupG(unittest.TestCase):
         "wasm": "const m = new WebAssembly.Memory({ initial: 1 }); m.grow(8191); new Uint8Array(m.buffer).fill(1); return m.buffer.byteLength",
         "blob": "const b = []; for (;;) b.push(new Blob([new Uint8Array(1 << 20).fill(1)]))",
         "stream": "const { writable } = new TransformStream(undefined, { highWaterMark: 1e9 }, { highWaterMark: 1e9 }); const w = writable.getWriter(); for (;;) { w.write(new Uint8Array(1 << 20).fill(1)); await null; }",
-        "regexps": "const a = []; for (let i = 0;; i++) { const r = new RegExp('(a|b' + i + ')*c'.repeat(20)); r.test('aabc'); a.push(r); }",
+        "regexps": "const a = []; for (let i = 0;; i++) { const r = new RegExp(('(a|b' + i + ')*c').repeat(20)); r.test('aabc'); a.push(r); }",
         "code": "const a = []; for (let i = 0;; i++) { const f = new Function('x', `return x + ${i} + ${'x*'.repeat(2000)}1`); for (let j = 0; j < 1000; j++) f(j); a.push(f); }",
     }
 
@@ -224,7 +225,6 @@ class GroupG(unittest.TestCase):
         for name, body in {
             "recursion": "const f = () => f() + 1; return f()",
             "mutual": "const o = { get a() { return this.b; }, get b() { return this.a; } }; return o.a",
-            "json": "let s = '['.repeat(1e6) + ']'.repeat(1e6); return JSON.parse(s).length",
             "stringify": "let o = {}; for (let i = 0; i < 1e6; i++) o = { o }; return JSON.stringify(o).length",
             "arguments": "return Math.max(...new Array(1e7).fill(1))",
             "eval parens": "return (0, eval)('('.repeat(1e6) + '1' + ')'.repeat(1e6))",
@@ -249,9 +249,13 @@ class GroupG(unittest.TestCase):
                     pids.append(pid)
             except OSError:
                 pass
-        self.assertTrue(pids)
+        workers = 0
         for pid in pids:
             status = dict(line.split(":\t", 1) for line in open(f"/proc/{pid}/status").read().splitlines() if ":\t" in line)
+            spaces = status["NSpid"].split()
+            if len(spaces) < 2 or spaces[-1] == "1":
+                continue  # the zygote, which runs no guest code, or what started it
+            workers += 1
             self.assertEqual(status["NoNewPrivs"].strip(), "1")
             self.assertEqual(status["Seccomp"].strip(), "2")
             self.assertEqual(int(status["CapEff"], 16) | int(status["CapPrm"], 16) | int(status["CapBnd"], 16), 0, status["CapBnd"])
@@ -262,6 +266,7 @@ class GroupG(unittest.TestCase):
             self.assertEqual(os.listdir(f"/proc/{pid}/root/"), [])
             self.assertNotEqual(os.readlink(f"/proc/{pid}/ns/net"), os.readlink("/proc/self/ns/net"))
             self.assertNotEqual(os.readlink(f"/proc/{pid}/ns/user"), os.readlink("/proc/self/ns/user"))
+        self.assertGreaterEqual(workers, 2)  # host and Dynamic Worker
 
     def test_g14_stubs_after_disposal_and_of_others(self):
         self.assertRegex(self.error("const c = await env.VAULT.counter(); c[Symbol.dispose](); return await c.add(1)"), r"(?i)disposed|after it has been")
@@ -325,7 +330,7 @@ class GroupG(unittest.TestCase):
         for address in (f"127.0.0.1:{self.p.port}", f"localhost:{self.p.port}", "169.254.169.254", "10.0.0.1", "192.168.1.1", "[::1]:80", "0.0.0.0", "2130706433", "0x7f.1", "127.1",
                         "[::ffff:127.0.0.1]", "100.100.100.200", "[fd00:ec2::254]"):
             with self.subTest(address):
-                self.assertRegex(self.error(f"return (await fetch('http://{address}/')).status", outbound="inherit"), r"(?i)refused|not permitted|private|not allowed")
+                self.assertRegex(self.error(f"return (await fetch('http://{address}/')).status", outbound="inherit"), "may not connect to .*: it is no address of the public Internet")
 
     def test_g22_gateway_sees_an_immutable_copy(self):
         got = self.result("""
@@ -366,8 +371,13 @@ class GroupG(unittest.TestCase):
 
     def test_never_answering_is_cut_by_wall_time(self):
         begin = time.monotonic()
-        self.assertRegex(self.error("await new Promise(() => {})", limits={"wallMs": 500}), r"wall|time limit of 500 ms")
+        self.assertRegex(self.error("await new Promise(() => {})", limits={"wallMs": 500}), "exceeded its wall time limit of 500 ms")
         self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(self.result("await new Promise(r => setTimeout(r, 20)); return 1", limits={"wallMs": 5000}), 1)  # twin
+
+    def test_shared_memory_is_refused(self):
+        self.assertRegex(self.error("return new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true })"), "^TypeError: Shared memories")
+        self.assertEqual(self.result("const m = new WebAssembly.Memory({ initial: 1 }); return [m instanceof WebAssembly.Memory, m.buffer.byteLength]"), [True, 65536])  # twin
 
     def test_subrequests_are_counted(self):
         self.assertRegex(self.error("for (let i = 0; i < 20; i++) await (await fetch('https://a.test/')).text(); return 'all'", outbound="gateway",

@@ -5,15 +5,16 @@
  */
 import { Error, SafeMap, SafeSet, describeError, promiseResolve, promiseThen } from '../primordials.js';
 import { natives } from '../natives.js';
+import { clearTimer, setTimer } from '../link.js';
 
 /** @type {Map<number, RequestContext>} */
 const contexts = new SafeMap();
 
-/** Of the whole worker, told by `init`. @type {{cpuMs: number, subRequests: number}} */
-export const limits = /** @type {any} */ ({ __proto__: null, cpuMs: 0, subRequests: 0 });
+/** Of the whole worker, told by `init`. @type {{cpuMs: number, subRequests: number, wallMs: number}} */
+export const limits = /** @type {any} */ ({ __proto__: null, cpuMs: 0, subRequests: 0, wallMs: 0 });
 
 export class RequestContext {
-  /** Begins a request and makes it current. @param {{cpuMs?: number, subRequests?: number}|null} [own] tighter limits than the worker's */
+  /** Begins a request and makes it current. @param {{cpuMs?: number, subRequests?: number, wallMs?: number}|null} [own] tighter limits than the worker's */
   constructor(own = null) {
     this.id = natives.requestBegin(tighter(limits.cpuMs, own?.cpuMs));
     this.subRequestsLeft = tighter(limits.subRequests, own?.subRequests) || Infinity;
@@ -30,6 +31,9 @@ export class RequestContext {
     /** What its trace says (events.js), when someone listens. @type {any} */
     this.trace = null;
     contexts.set(this.id, this);
+    const wallMs = tighter(limits.wallMs, own?.wallMs);
+    /** Of the wall time limit; 0: there is none. */
+    this.timer = wallMs ? setTimer(wallMs, () => this.kill(new Error(`Worker exceeded its wall time limit of ${wallMs} ms.`))) : 0;
   }
 
   /** Makes it current for the rest of this entry. @returns {void} */
@@ -71,6 +75,7 @@ export class RequestContext {
     if (this.ended) return;
     this.ended = true;
     contexts.delete(this.id);
+    if (this.timer !== 0) clearTimer(this.timer);
     this.disposables.forEach((each) => each.dispose());
     this.disposables.clear();
     this.owed.clear();

@@ -1,15 +1,16 @@
 /** Headers, Request, Response, Blob, File and DOMException as values of RPC, and fetch() on a service. */
 import {
-  Error, ObjectGetOwnPropertyDescriptor, StringPrototypeCharCodeAt, TypeError, TypedArrayPrototypeGetLength, Uint8Array, newPromise, promiseReject, uncurryThis,
+  Error, ObjectGetOwnPropertyDescriptor, StringPrototypeCharCodeAt, TypeError, TypedArrayPrototypeGetLength, Uint8Array, newPromise, uncurryThis,
 } from '../primordials.js';
 import { addAbortAlgorithm, removeAbortAlgorithm } from '../web/abort.js';
 import { Blob, File, blobBytes, blobOf, fileOf, isBlob, isFile } from '../web/blob.js';
-import { STREAM, hasBody, setBody, unusable } from '../web/body.js';
+import { STREAM, cancelBody, hasBody, setBody, unusable } from '../web/body.js';
 import { DOMException, domError, isDOMException } from '../web/dom_exception.js';
-import { Headers, fromWire, isHeaders, toWire } from '../web/headers.js';
+import { Headers, dropHeader, fromWire, isHeaders, toWire } from '../web/headers.js';
 import { Request, isRequest, requestFromWire, requestSignal, requestToWire } from '../web/request.js';
-import { Response, isResponse, responseFromWire, responseToWire } from '../web/response.js';
+import { Response, isResponse, locateResponse, responseFromWire, responseHeader, responseToWire } from '../web/response.js';
 import { consumeStream, originOf } from '../web/streams.js';
+import { URL } from '../web/url.js';
 import { BYTES, UINT, malformed, rawList } from './cbor.js';
 import { registerPlatformType, setDataCloneError } from './codec.js';
 import { currentContext } from './context.js';
@@ -21,10 +22,17 @@ import { decodeFailure, decodeResult, encodeArguments } from './values.js';
 
 setDataCloneError((message) => domError('DataCloneError', message));
 
+const MAX_REDIRECTS = 20, OF_BODIES = ['content-encoding', 'content-language', 'content-length', 'content-location', 'content-type', 'transfer-encoding'];
 /** Bodies up to this size travel in the call. */
 const INLINE_MAX = 4 << 20;
 const bodyOf = uncurryThis(/** @type {any} */ (ObjectGetOwnPropertyDescriptor(Response.prototype, 'body')).get);
+const [urlHref, urlOrigin, urlProtocol] = [getter('href'), getter('origin'), getter('protocol')];
 const requestBodyOf = uncurryThis(/** @type {any} */ (ObjectGetOwnPropertyDescriptor(Request.prototype, 'body')).get);
+
+/** @param {string} name of a property of addresses */
+function getter(name) {
+  return uncurryThis(/** @type {any} */ (ObjectGetOwnPropertyDescriptor(URL.prototype, name)).get);
+}
 
 /** @param {any} message @param {any} stream its body @param {import('./codec.js').Encoder} encoder */
 function writeBody(message, stream, encoder) {
@@ -173,34 +181,96 @@ function checkHeaders(text) {
 
 /** @param {any} target @param {any} input @param {any} init @returns {Promise<any>} */
 export function serviceFetch(target, input, init) {
-  const request = init === undefined && isRequest(input) ? input : new Request(input, init);
-  const context = currentContext();
-  context?.subRequest();
-  const signal = requestSignal(request);
-  if (signal !== null && signal.aborted) return promiseReject(signal.reason);
-  const result = target.call(rawList(), FETCH, encodeArguments([request]));
   return newPromise((resolve, reject) => {
-    const abort = () => {
-      result.finish();
-      reject(signal.reason);
-    };
-    if (signal !== null) addAbortAlgorithm(signal, abort);
-    result.listen(() => {
-      if (signal !== null) removeAbortAlgorithm(signal, abort);
-      context?.enter();
-      if (result.state === 2) {
-        reject(decodeFailure(result.take()));
-        result.finish();
-        return;
-      }
-      try {
-        const response = decodeResult(result);
-        if (!isResponse(response)) throw new TypeError('Incorrect type for the result of fetch(): a Response was expected.');
-        resolve(response);
-      } catch (error) {
-        reject(error);
-      }
-    });
+    const request = init === undefined && isRequest(input) ? input : new Request(input, init);
+    const wire = requestToWire(request), signal = requestSignal(request);
+    if (wire.redirect === 'manual') {
+      callService(target, request, signal, resolve, reject);
+      return;
+    }
+    // What a further request would repeat: as it was when fetch() was called.
+    const body = hasBody(request) ? originOf(requestBodyOf(request)) ?? null : undefined;
+    follow(target, request, signal, wire, body, 0, resolve, reject);
   });
 }
 setServiceFetch(serviceFetch);
+
+/**
+ * @param {any} target @param {any} request @param {any} signal @param {any} wire of the request @param {any} body undefined: it has none; what is no
+ * Uint8Array cannot be sent again @param {number} count of redirects until here @param {(response: any) => void} done @param {(error: any) => void} failed
+ */
+function follow(target, request, signal, wire, body, count, done, failed) {
+  callService(target, request, signal, (response) => {
+    try {
+      const next = nextRequest(response, wire, body, count);
+      if (next === null) {
+        locateResponse(response, wire.url, count > 0);
+        done(response);
+        return;
+      }
+      cancelBody(response);
+      follow(target, next, signal, requestToWire(next), hasBody(next) ? body : undefined, count + 1, done, failed);
+    } catch (error) {
+      failed(error);
+    }
+  }, failed);
+}
+
+/** @param {any} response @param {any} wire @param {any} body @param {number} count @returns {any} where it redirects to; null: nowhere */
+function nextRequest(response, wire, body, count) {
+  const { status } = responseToWire(response);
+  if (status !== 301 && status !== 302 && status !== 303 && status !== 307 && status !== 308) return null;
+  const location = responseHeader(response, 'location');
+  if (location === null) return null;
+  if (wire.redirect === 'error') throw new TypeError(`The answer of ${wire.url} is a redirect, and 'redirect' is "error".`);
+  if (count >= MAX_REDIRECTS) throw new TypeError(`More than ${MAX_REDIRECTS} redirects, the last of them by ${wire.url}.`);
+  const from = new URL(wire.url), to = new URL(location, wire.url);
+  const protocol = urlProtocol(to);
+  if (protocol !== 'http:' && protocol !== 'https:') throw new TypeError(`${wire.url} redirects to an address that is none of HTTP.`);
+  const headers = fromWire(wire.headers);
+  let { method } = wire;
+  if ((status === 303 && method !== 'GET' && method !== 'HEAD') || (status <= 302 && method === 'POST')) {
+    method = 'GET';
+    body = undefined;
+    for (let i = 0; i < OF_BODIES.length; i++) dropHeader(headers, OF_BODIES[i]);
+  }
+  if (body !== undefined && !(body instanceof Uint8Array)) throw new TypeError(`${wire.url} redirects a request whose body is a stream, which cannot be sent twice.`);
+  if (urlOrigin(from) !== urlOrigin(to)) {
+    dropHeader(headers, 'authorization');
+    dropHeader(headers, 'cookie');
+  }
+  const next = requestFromWire(method, urlHref(to), toWire(headers), body ?? null, wire.cf);
+  return wire.redirect === 'manual' ? next : new Request(next, /** @type {any} */ ({ __proto__: null, redirect: wire.redirect }));
+}
+
+/** One request. @param {any} target @param {any} request @param {any} signal @param {(response: any) => void} done @param {(error: any) => void} failed */
+function callService(target, request, signal, done, failed) {
+  const context = currentContext();
+  context?.subRequest();
+  if (signal !== null && signal.aborted) {
+    failed(signal.reason);
+    return;
+  }
+  const result = target.call(rawList(), FETCH, encodeArguments([request]));
+  const abort = () => {
+    result.finish();
+    failed(signal.reason);
+  };
+  if (signal !== null) addAbortAlgorithm(signal, abort);
+  result.listen(() => {
+    if (signal !== null) removeAbortAlgorithm(signal, abort);
+    context?.enter();
+    if (result.state === 2) {
+      failed(decodeFailure(result.take()));
+      result.finish();
+      return;
+    }
+    try {
+      const response = decodeResult(result);
+      if (!isResponse(response)) throw new TypeError('Incorrect type for the result of fetch(): a Response was expected.');
+      done(response);
+    } catch (error) {
+      failed(error);
+    }
+  });
+}

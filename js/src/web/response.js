@@ -169,6 +169,10 @@ export class Response extends Body {
     };
     headersOfResponse = (response) => response.#list();
     responseHeader = (response, key) => (response.#headers === '' ? null : getHeader(response.#list(), key));
+    locateResponse = (response, url, redirected) => {
+      if (response.#url === '' || redirected) response.#url = url;
+      response.#redirected = redirected;
+    };
     responseToWire = (response) => ({
       __proto__: null, status: response.#status, statusText: response.#statusText, type: response.#type, url: response.#url, cf: response.#cf,
       redirected: response.#redirected, webSocket: response.#webSocket, encodeBody: response.#encodeBody,
@@ -216,6 +220,7 @@ export const setResponseBaseURL = (url) => { baseURL = url; };
  */
 var responseFromWire;
 /** @type {(response: any, key: string) => string|null} */ var responseHeader;
+/** The address that it came from, when it does not say. @type {(response: any, url: string, redirected: boolean) => void} */ var locateResponse;
 /** The body is takeWire()'s. @type {(response: any) => any} */ var responseToWire;
 /**
  * Answers dispatch.fetch(). Throws (having answered nothing) when the response cannot be sent. `upgrade`: the request asked for a
@@ -224,7 +229,7 @@ var responseFromWire;
  */
 var respond;
 /** @type {(response: any) => any} */ var headersOfResponse;
-export { headersOfResponse, isResponse, responseFromWire, responseHeader, responseToWire, respond };
+export { headersOfResponse, isResponse, locateResponse, responseFromWire, responseHeader, responseToWire, respond };
 mixBody(Response);
 finishInterface(Response, 'Response');
 

@@ -33,8 +33,8 @@ export class BootstrapTarget extends Target {
     }
     if (path[0] === 'entrypoint' && typeof given.name === 'string') {
       const result = new Result();
-      const { cpuMs, subRequests } = given.limits ?? NO_LIMITS;
-      result.settle(newPayload(null), new EntrypointTarget(given.name, given.props ?? {}, /** @type {any} */ ({ __proto__: null, cpuMs, subRequests })), false);
+      const { cpuMs, subRequests, wallMs } = given.limits ?? NO_LIMITS;
+      result.settle(newPayload(null), new EntrypointTarget(given.name, given.props ?? {}, /** @type {any} */ ({ __proto__: null, cpuMs, subRequests, wallMs })), false);
       return result;
     }
     if (path[0] === 'start' && this.onStart !== null) {
@@ -47,7 +47,7 @@ export class BootstrapTarget extends Target {
     return failedResult(new TypeError('A Worker has no such method.'));
   }
 }
-const NO_LIMITS = /** @type {any} */ ({ __proto__: null, cpuMs: undefined, subRequests: undefined });
+const NO_LIMITS = /** @type {any} */ ({ __proto__: null, cpuMs: undefined, subRequests: undefined, wallMs: undefined });
 
 /**
  * An entrypoint of the Worker whose main object it is. @param {Target} main borrowed @param {import('../rpc/target.js').Payload} given encodeValue({name,

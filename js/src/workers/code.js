@@ -15,6 +15,7 @@ import { encodeValue } from '../rpc/values.js';
 /** As documented for Workers. */
 const MAX_CODE = 64 << 20, MAX_ENV = 1 << 20;
 const KINDS = ['js', 'cjs', 'text', 'data', 'json', 'py', 'wasm'];
+const BUNDLED = /\.[tj]sx$/;
 const DATE = /^\d{4}-\d{2}-\d{2}$/;
 const FIELDS = /** @type {any} */ ({
   __proto__: null, compatibilityDate: 1, compatibilityFlags: 1, allowExperimental: 1, mainModule: 1, modules: 1, env: 1, globalOutbound: 1, tails: 1,
@@ -55,7 +56,8 @@ function readModule(name, content, python) {
     if (StringPrototypeEndsWith(name, '.js')) return moduleOf(name, 'js', content);
     if (StringPrototypeEndsWith(name, '.ts')) return moduleOf(name, 'ts', content);
     if (python && StringPrototypeStartsWith(name, 'python_modules/')) return moduleOf(name, 'text', content);
-    throw new TypeError(`Module name must end with '.js' or '.py' (or the content must be an object indicating the type explicitly). Got: ${name}`);
+    throw new TypeError(`Module name must end with '.js' or '.py' (or the content must be an object indicating the type explicitly). Got: ${name}${
+      RegExpPrototypeTest(BUNDLED, name) ? ". It has to be bundled first: pass the JavaScript that a bundler made of it." : ''}`);
   }
   if (!isObject(content)) throw new TypeError(`The module '${name}' in 'modules' is neither a string nor an object.`);
   let kind = '', count = 0;

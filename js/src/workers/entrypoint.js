@@ -139,7 +139,7 @@ export function invokeFetch(receiver, payload, result, context) {
 
 /** One entrypoint of this worker with its props. Every call is an event of its own. */
 export class EntrypointTarget extends Target {
-  /** @param {string} name @param {any} props @param {{cpuMs?: number, subRequests?: number}|null} [limits] */
+  /** @param {string} name @param {any} props @param {{cpuMs?: number, subRequests?: number, wallMs?: number}|null} [limits] */
   constructor(name, props, limits = null) {
     super();
     this.name = name;
