@@ -372,7 +372,7 @@ class GroupG(unittest.TestCase):
     def test_never_answering_is_cut_by_wall_time(self):
         begin = time.monotonic()
         self.assertRegex(self.error("await new Promise(() => {})", limits={"wallMs": 500}), "exceeded its wall time limit of 500 ms")
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertLess(time.monotonic() - begin, 15)
         self.assertEqual(self.result("await new Promise(r => setTimeout(r, 20)); return 1", limits={"wallMs": 5000}), 1)  # twin
 
     def test_shared_memory_is_refused(self):
