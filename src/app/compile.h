@@ -15,7 +15,7 @@
 struct compiler;
 struct compile_batch;
 
-#define COMPILE_WALL_MS 15000u
+#define COMPILE_WALL_MS 30000u /* of one batch, from when it is sent; the machine may be busy */
 #define COMPILE_MEMORY ((uint64_t)512 << 20)
 #define COMPILE_CACHE_BYTES ((size_t)64 << 20)
 

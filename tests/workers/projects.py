@@ -41,7 +41,10 @@ class Answer:
 
     @property
     def json(self):
-        return json.loads(self.body)
+        try:
+            return json.loads(self.body)
+        except ValueError:
+            raise AssertionError(f"no JSON: {self!r}") from None
 
     def __repr__(self):
         return f"{self.status} {self.body[:600]!r}"
