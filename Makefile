@@ -49,7 +49,7 @@ fuzz:
 	tools/fuzz 60
 
 format:
-	clang-format-19 -i $$(git ls-files '*.c' '*.h')
+	clang-format-19 -i $$(git ls-files '*.c' '*.h' ':!src/link/*_protocol.h')
 
 clean:
 	rm -rf $(BUILD) $(ASAN) build-fuzz build-tidy

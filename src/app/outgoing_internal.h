@@ -49,7 +49,7 @@ struct transfer {
     uint32_t down; /* its body; 0: none (any more) */
     bool recv_paused;
     bool busy, abandoned; /* inside a callback of libcurl, where it must not be freed; and should have been */
-    char refused[64]; /* an address that may not be reached */
+    char refused[64];     /* an address that may not be reached */
 };
 
 void transfer_start(struct transfer *t);            /* with `easy` set up */

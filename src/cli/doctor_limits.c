@@ -1,7 +1,7 @@
 /* Limits: which control group hierarchies can be used by us, tried by making a group; uid ranges. */
 #include "base/cleanup.h"
-#include "base/user.h"
 #include "base/fd.h"
+#include "base/user.h"
 #include "cli/doctor.h"
 
 #include <errno.h>

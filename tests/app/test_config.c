@@ -207,7 +207,7 @@ static void test_refused(void **state)
     refuse("{" BASE ", \"vars\": {\"A\": 1}, \"worker_loaders\": [{\"binding\": \"A\"}]}", "worker_loaders",
            "the binding \"A\" exists already, in vars");
     refuse("{" BASE ", \"durable_objects\": {\"bindings\": [{\"name\": \"A\", \"class_name\": \"B\", "
-                    "\"script_name\": \"x\"}]}}",
+           "\"script_name\": \"x\"}]}}",
            "durable_objects.bindings[0].script_name", "objects of another Worker cannot be bound");
     refuse("{" BASE ", \"containers\": [{\"class_name\": \"A\"}]}", "containers[0].image",
            "missing: give the name of an image");

@@ -301,7 +301,8 @@ static void database_size_is_limited(void **state)
     assert_int_equal(store_sql(&t, "INSERT INTO t VALUES (zeroblob(1000000))"), -1);
     assert_string_equal(t.err.message, "database or disk is full: SQLITE_FULL");
     assert_int_equal(t.err.kind, ERROR_LIMIT);
-    /* SQLite has undone the whole transaction: the instance is told so at every call until there is a new one */
+    /* SQLite has undone the whole transaction: the instance is told so at every call until there is a new one
+     */
     assert_int_equal(store_put(&t, "later", "1"), -1);
     assert_string_equal(t.err.message, "database or disk is full: SQLITE_FULL");
     store_close(&t);
