@@ -59,7 +59,7 @@ int storage_kv_get(struct storage_object *o, const struct cbor_reader *args, str
     buf_init(&values, STORAGE_ANSWER_MAX);
     int result = 0;
     for (; sent < count && (sent == 0 || values.len < STORAGE_ANSWER_SOFT); sent++) {
-        struct text key;
+        struct text key = {0};
         if ((result = get_key(&r, &key, err)) < 0)
             break;
         bind_text(q, 1, key);
@@ -266,7 +266,7 @@ int storage_kv_delete(struct storage_object *o, const struct cbor_reader *args, 
         return -1;
     int result = 0;
     for (uint64_t i = 0; i < count && result == 0; i++) {
-        struct text key;
+        struct text key = {0};
         sqlite3_stmt *q = NULL;
         if (get_key(&r, &key, err) < 0 || !(q = storage_object_statement(o, ST_DELETE, err))) {
             result = -1;

@@ -135,7 +135,9 @@ static void flush(struct box *b)
     struct iovec iov[16];
     int n;
     while (!b->eof && (n = link_output(b->link, iov, 16)) > 0) {
-        ssize_t done = writev(b->fd, iov, n);
+        /* The agent may have ended: that is an error here, not a signal. */
+        struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)n};
+        ssize_t done = sendmsg(b->fd, &msg, MSG_NOSIGNAL);
         if (done < 0 && errno == EAGAIN)
             return;
         if (done < 0) {
@@ -473,7 +475,7 @@ static void send_with_fds(struct box *b, const int *fds, int count)
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
     memcpy(CMSG_DATA(c), fds, sizeof(int) * (size_t)count);
-    ssize_t done = sendmsg(b->fd, &msg, 0);
+    ssize_t done = sendmsg(b->fd, &msg, MSG_NOSIGNAL);
     if (done < 0)
         die("sendmsg");
     link_sent(b->link, (size_t)done);
