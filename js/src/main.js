@@ -9,6 +9,7 @@ import { createModuleGraph } from './modules.js';
 import { bindContext, createNode, getContext, setContext, wantedNode } from './node/index.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
 import { RequestContext, killRequest, limits, setFailureListener, setReporter } from './rpc/context.js';
+import { installRandom, seedRandom } from './random.js';
 import { endRehearsal, rehearse } from './rehearsal.js';
 import { Session } from './rpc/session.js';
 import { asyncDisposeSymbol, disposeSymbol, handleOf } from './rpc/stub.js';
@@ -47,6 +48,7 @@ export default function boot(natives_) {
   put(Symbol, 'asyncDispose', asyncDisposeSymbol);
   web = installWeb(globalThis, hooks);
   installCrypto(globalThis);
+  installRandom();
   ObjectDefineProperty(globalThis, 'WebSocketRequestResponsePair', /** @type {any} */ ({
     __proto__: null, value: WebSocketRequestResponsePair, writable: true, enumerable: false, configurable: true,
   }));
@@ -77,6 +79,7 @@ function init(call, given) {
   if (worker.role !== '') throw new Error('init was called twice.');
   if (given.role !== 'host' && given.role !== 'dynamic') throw new Error(`The runtime does not know the role "${given.role}".`);
   worker.role = given.role;
+  seedRandom();
   worker.name = given.name;
   worker.compatibilityDate = given.compatibilityDate ?? '';
   worker.flags = new SafeSet();
