@@ -355,6 +355,17 @@ class GroupG(unittest.TestCase):
         self.assertEqual(self.result(look, id="n1", other=True, who="c"), ["undefined", "undefined", "c"])  # the same id of another loader
         self.assertEqual(self.ask(entry("return typeof left"), id="n1")["result"], 1)  # twin: the same id is the same Worker, with its own code
 
+    def test_wasm_is_compiled_and_instantiated(self):
+        add = "0, 97, 115, 109, 1, 0, 0, 0, 1, 7, 1, 96, 2, 127, 127, 1, 127, 3, 2, 1, 0, 7, 7, 1, 3, 97, 100, 100, 0, 0, 10, 9, 1, 7, 0, 32, 0, 32, 1, 106, 11"
+        before = f"const bytes = new Uint8Array([{add}]); const spoilt = bytes.slice(0, -3);"
+        self.assertEqual(self.result("""
+            const module = await WebAssembly.compile(bytes), both = await WebAssembly.instantiate(bytes, {});
+            return [module instanceof WebAssembly.Module, (await WebAssembly.instantiate(module)).exports.add(5, 7), both.module instanceof WebAssembly.Module,
+              both.instance.exports.add(1, 2)];""", before), [True, 12, True, 3])
+        for name in ("compile", "instantiate"):
+            self.assertRegex(self.error(f"await WebAssembly.{name}(spoilt)", before), "^CompileError")
+            self.assertRegex(self.error(f"await WebAssembly.{name}('text')", before), "^TypeError")
+
     def test_random_and_clock(self):
         values = [self.result("return [Math.random(), crypto.randomUUID(), performance.now()]") for _ in range(4)]
         self.assertEqual(len({v[0] for v in values}), 4)

@@ -34,7 +34,7 @@ import { createTimers } from './timers.js';
 import './transferable_streams.js';
 import { URLPattern } from './url_pattern.js';
 import { URL, URLSearchParams, isURL, isURLSearchParams, parseURL } from './url.js';
-import { forbidSharedMemory } from './wasm.js';
+import { compileAtOnce, forbidSharedMemory } from './wasm.js';
 import { WebSocket, WebSocketPair, claimWebSocket, coupleLink, coupleTransport, handleWebSocketWith, isWebSocket, makePair, setConnect, setProtocol, webSocketOfLink } from './websocket.js';
 import { setTimer } from '../link.js';
 
@@ -118,6 +118,7 @@ export function installWeb(target, hooks) {
     delete target.WebAssembly.compileStreaming;
     delete target.WebAssembly.instantiateStreaming;
     forbidSharedMemory(target.WebAssembly);
+    compileAtOnce(target.WebAssembly);
   }
   delete target.SharedArrayBuffer;
   delete target.Atomics;
