@@ -231,16 +231,16 @@ class Containers(unittest.TestCase):
               const c = this.ctx.container, dec = (b) => new TextDecoder().decode(b), base = { entrypoint: ['sleep', 'infinity'], enableInternet: false };
               const cat = async (f) => dec((await (await c.exec(['cat', f])).output()).stdout);
               c.start({ ...base, image: 'host' });
-              await (await c.exec(['sh', '-c', 'mkdir -p /work; echo kept > /work/f'])).exitCode;
-              const dir = await c.snapshotDirectory({ dir: '/work' }), all = await c.snapshotContainer({ name: 'all' });
+              await (await c.exec(['sh', '-c', 'mkdir -p /project; echo kept > /project/f'])).exitCode;
+              const dir = await c.snapshotDirectory({ dir: '/project' }), all = await c.snapshotContainer({ name: 'all' });
               await c.destroy();
               c.start({ ...base, containerSnapshot: all });
-              const restored = await cat('/work/f');
+              const restored = await cat('/project/f');
               await c.destroy();
               c.start({ ...base, image: 'host', directorySnapshots: [{ snapshot: dir, mountPoint: '/mnt' }] });
               return [restored, await cat('/mnt/f'), all.name, dir.dir];
             }""")
-        self.assertEqual(p.get("/a/all").json, ["kept\n", "kept\n", "all", "/work"])
+        self.assertEqual(p.get("/a/all").json, ["kept\n", "kept\n", "all", "/project"])
 
     def test_what_is_refused(self):
         p = self.serve("""
