@@ -477,7 +477,7 @@ export class Session {
   }
 }
 
-/** @param {Reader} r @returns {Uint8Array} not a copy: the message is this session's alone */
+/** @param {Reader} r @returns {Uint8Array} not a copy: nobody else holds the message */
 function readBytes(r) {
   r.next();
   if (r.major !== BYTES) malformed('bytes were expected');
