@@ -82,12 +82,20 @@ class Project:
         self.process = None
         self.start()
 
+    def command(self):
+        return [CLOISTER, "dev", self.directory, "--port", str(self.port), *self.options]
+
+    @staticmethod
+    def as_user(command):
+        """The same, run by the user that the program runs as."""
+        if not Project.user:
+            return command
+        keep = ",".join(k for k in os.environ if k.startswith("CLOISTER"))
+        return ["runuser", "-u", Project.user, f"--whitelist-environment={keep}", "--", *command]
+
     def start(self):
-        command = [CLOISTER, "dev", self.directory, "--port", str(self.port), *self.options]
-        if Project.user:
-            keep = ",".join(k for k in os.environ if k.startswith("CLOISTER"))
-            command = ["runuser", "-u", Project.user, f"--whitelist-environment={keep}", "--", *command]
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL, start_new_session=True)
+        self.process = subprocess.Popen(self.as_user(self.command()), stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
+                                        start_new_session=True)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
@@ -97,7 +105,7 @@ class Project:
                     return
             except OSError:
                 time.sleep(0.05)
-        raise AssertionError("cloister dev does not listen: " + self.output())
+        raise AssertionError(f"cloister {self.command()[1]} does not listen: " + self.output())
 
     def output(self):
         self.log.flush()
@@ -145,7 +153,7 @@ class Project:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                raise AssertionError("cloister dev did not end: " + self.output()) from None
+                raise AssertionError(f"cloister {self.command()[1]} did not end: " + self.output()) from None
 
     def close(self):
         try:
@@ -154,6 +162,14 @@ class Project:
             self.log.close()
             os.unlink(self.directory + ".log")
             shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class Served(Project):
+    """The same, hosted for good by a daemon with its state in the directory."""
+
+    def command(self):
+        return [CLOISTER, "serve", "--app", self.directory, "--app-listen", f"127.0.0.1:{self.port}", "--data-dir",
+                self.directory + "/state", "--run-dir", self.directory + "/run", "--pool", "0", *self.options]
 
 
 def children(pid):
