@@ -291,16 +291,32 @@ static bool matches(const char *pattern, const char *path)
     }
 }
 
+/* A path can be spelled in many ways, and what a pattern guards must not be reached by another: the Worker is
+ * asked when either spelling, as sent or decoded, is meant to reach it, and passed over only when both are. */
+static bool any_matches(char **routes, bool excluded, const char *path)
+{
+    for (char **r = routes; r && *r; r++)
+        if (((*r)[0] == '!') == excluded && matches(*r + excluded, path))
+            return true;
+    return false;
+}
+
 static bool worker_first(const struct app_assets *c, const char *target)
 {
-    bool first = c->run_worker_first;
-    for (char **r = c->run_worker_first_routes; r && *r; r++)
-        if ((*r)[0] == '!' && matches(*r + 1, target))
-            return false;
-    for (char **r = c->run_worker_first_routes; r && *r; r++)
-        if ((*r)[0] != '!' && matches(*r, target))
-            return true;
-    return first;
+    char **routes = c->run_worker_first_routes, decoded[PATH_MAX] = "/";
+    bool named = decode(target, decoded + 1, sizeof decoded - 1); /* else it is no file */
+    if (any_matches(routes, true, target) && (!named || any_matches(routes, true, decoded)))
+        return false;
+    return c->run_worker_first || any_matches(routes, false, target) ||
+           (named && any_matches(routes, false, decoded));
+}
+
+/* A browser goes to that address, rather than a script asking for it. */
+static bool is_navigation(const struct http_request *r)
+{
+    size_t n;
+    const char *mode = header_find(r->headers, r->headers_len, "sec-fetch-mode", &n);
+    return mode && n == strlen("navigate") && memcmp(mode, "navigate", n) == 0;
 }
 
 bool assets_serve(struct assets *a, struct http_conn *c, const struct http_request *r, bool has_worker)
@@ -309,7 +325,8 @@ bool assets_serve(struct assets *a, struct http_conn *c, const struct http_reque
     bool get = strcmp(r->method, "GET") == 0, head = strcmp(r->method, "HEAD") == 0;
     if (!a->config->present || (!get && !head) || (has_worker && worker_first(a->config, r->target)))
         return false;
-    if (!find(a, r->target, get, &f) && (has_worker || !find_fallback(a, r->target, get, &f)))
+    bool fallback = !has_worker || (a->config->navigation && is_navigation(r));
+    if (!find(a, r->target, get, &f) && (!fallback || !find_fallback(a, r->target, get, &f)))
         return false;
     struct buf b;
     if (is_known(r->headers, r->headers_len, &f)) {

@@ -114,6 +114,18 @@ static int read_worker_first(struct config_reader *r, const json_t *o, struct ap
     return 0;
 }
 
+/* Since 2025-04-01, unless a flag says otherwise, as on Cloudflare. */
+static bool navigation_prefers_assets(const struct app_config *c)
+{
+    bool prefers = strcmp(c->compatibility_date, "2025-04-01") >= 0;
+    for (char **f = c->compatibility_flags; *f; f++)
+        if (strcmp(*f, "assets_navigation_prefers_asset_serving") == 0)
+            prefers = true;
+        else if (strcmp(*f, "assets_navigation_has_no_effect") == 0)
+            prefers = false;
+    return prefers;
+}
+
 static int read_assets(struct config_reader *r, const json_t *root)
 {
     static const char *const html[] = {"auto-trailing-slash", "force-trailing-slash", "drop-trailing-slash",
@@ -144,6 +156,7 @@ static int read_assets(struct config_reader *r, const json_t *root)
         return -1;
     a->html_handling = (enum app_html_handling)html_handling;
     a->not_found = (enum app_not_found)not_found;
+    a->navigation = navigation_prefers_assets(r->config);
     return config_known(r, map, "assets",
                         "directory binding html_handling not_found_handling run_worker_first");
 }

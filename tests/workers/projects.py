@@ -56,7 +56,7 @@ class Project:
     user = None
     user_made = False
 
-    def __init__(self, files=None, source=None, config=None, options=(), links=None):
+    def __init__(self, files=None, source=None, config=None, options=(), links=None, port=None):
         if not Project.user_made:
             Project.user, Project.user_made = ordinary_user(), True
         self.directory = tempfile.mkdtemp(prefix="cloister-workers-")
@@ -77,7 +77,7 @@ class Project:
         if Project.user:
             subprocess.run(["chown", "-hR", Project.user, self.directory], check=True)
         self.options = options
-        self.port = free_port()
+        self.port = free_port() if port is None else port  # 0: any free one; then the one that the program says
         self.log = open(self.directory + ".log", "w+")
         self.process = None
         self.start()
@@ -100,6 +100,11 @@ class Project:
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 break
+            if not self.port:
+                said = re.search(r"http://127\.0\.0\.1:(\d+)", self.output())
+                self.port = int(said[1]) if said else 0
+                time.sleep(0.05)
+                continue
             try:
                 with socket.create_connection(("127.0.0.1", self.port), timeout=5):
                     return
@@ -156,6 +161,8 @@ class Project:
                 raise AssertionError(f"cloister {self.command()[1]} did not end: " + self.output()) from None
 
     def close(self):
+        if self.log.closed:
+            return
         try:
             self.stop()
         finally:
