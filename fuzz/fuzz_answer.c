@@ -75,6 +75,11 @@ void http_conn_pause(struct http_conn *c)
     check(!over);
 }
 
+void http_conn_hold(struct http_conn *c, size_t bytes)
+{
+    check(!over && bytes <= 3 * WEBSOCKET_MESSAGE_MAX);
+}
+
 void http_conn_resume(struct http_conn *c)
 {
     check(!over);

@@ -42,6 +42,10 @@ void http_conn_watch(struct http_conn *c)
 {
 }
 
+void http_conn_account(struct http_conn *c)
+{
+}
+
 void http_conn_wait(struct http_conn *c, uint64_t ms)
 {
 }

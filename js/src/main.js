@@ -317,8 +317,12 @@ function serve(call, method, url, headers, body, upgrade) {
     context.enter();
     try {
       // Of a 101, this is called when the connection is over: it belongs to the request.
-      respond(call, response, upgrade, () => {
+      respond(call, response, upgrade, (gone) => {
         serving.delete(call);
+        if (gone === true) {
+          context.enter();
+          abortRequest(request);
+        }
         end();
       });
       over = true;

@@ -292,7 +292,8 @@ static bool matches(const char *pattern, const char *path)
 }
 
 /* A path can be spelled in many ways, and what a pattern guards must not be reached by another: the Worker is
- * asked when either spelling, as sent or decoded, is meant to reach it, and passed over only when both are. */
+ * asked when either spelling, as sent or decoded, is meant to reach it, and passed over only when both are.
+ */
 static bool any_matches(char **routes, bool excluded, const char *path)
 {
     for (char **r = routes; r && *r; r++)

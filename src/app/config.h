@@ -71,8 +71,8 @@ struct app_assets {
     char *binding;   /* env[binding].fetch(); NULL: none */
     enum app_html_handling html_handling;
     enum app_not_found not_found;
-    bool navigation; /* what a browser navigates to gets `not_found` before the Worker is asked */
-    bool run_worker_first;          /* for every path ... */
+    bool navigation;       /* what a browser navigates to gets `not_found` before the Worker is asked */
+    bool run_worker_first; /* for every path ... */
     char **run_worker_first_routes; /* ... or for these patterns (star is any text, "!" excludes), or NULL */
 };
 

@@ -116,10 +116,17 @@ static void refuse(struct http_conn *c, enum http_errno why)
                    why == HPE_HEADER_OVERFLOW ? "Request Header Fields Too Large" : "Bad Request");
 }
 
+/* The next message has to wait: for the answer to this one, and until the client has taken most of what there
+ * is for it, so that one that asks and asks without reading stands still. */
+static bool must_wait(const struct http_conn *c)
+{
+    return c->message_done && (c->open || http_conn_pending(c) >= HTTP_OUTPUT_FULL);
+}
+
 /* May the next message begin? */
 static void turn_over(struct http_conn *c)
 {
-    if (!c->message_done || c->open || c->closing || c->dead)
+    if (!c->message_done || must_wait(c) || c->closing || c->dead)
         return;
     c->message_done = false;
     c->framing = (struct http_framing){0};
@@ -144,7 +151,7 @@ static size_t parse(struct http_conn *c, const uint8_t *data, size_t len)
 {
     size_t taken = 0;
     c->executing = true;
-    while (taken < len && !c->dead && !c->closing && !c->paused && !c->raw && !(c->message_done && c->open)) {
+    while (taken < len && !c->dead && !c->closing && !c->paused && !c->raw && !must_wait(c)) {
         turn_over(c);
         enum http_framing_fault fault = HTTP_FRAMING_OK;
         size_t ready = check_framing(c, (const char *)data + taken, len - taken, &fault),
@@ -194,6 +201,8 @@ static void take_rest(struct http_conn *c)
     buf_init(&c->in, rest.max);
     take(c, rest.data, rest.len);
     buf_free(&rest);
+    if (!c->dead)
+        http_conn_account(c);
 }
 
 void http_conn_readable(struct http_conn *c)
@@ -212,6 +221,7 @@ void http_conn_readable(struct http_conn *c)
     if (c->dead)
         return;
     turn_over(c);
+    http_conn_account(c);
     http_conn_watch(c);
 }
 
@@ -254,12 +264,11 @@ void http_conn_write(struct http_conn *c, const void *data, size_t len)
     buf_append(&c->out, data, len);
     if (c->chunked && !c->raw)
         buf_append(&c->out, "\r\n", 2);
-    if (c->out.failed) {
-        http_conn_close(c);
-        return;
-    }
+    /* A failed buffer closes the connection when it is flushed: not here, since that ends the exchange whose
+     * owner is at work. */
     if (http_conn_pending(c) >= HTTP_OUTPUT_FULL)
         c->was_full = true;
+    http_conn_account(c);
     http_conn_dirty(c);
 }
 
@@ -333,6 +342,10 @@ void http_conn_drained(struct http_conn *c)
         c->was_full = false;
         if (c->open && c->exchange)
             handler(c)->room(c->exchange);
+        if (!c->dead && c->message_done && !c->open) { /* what waited in must_wait() */
+            turn_over(c);
+            take_rest(c);
+        }
     }
 }
 

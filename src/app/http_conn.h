@@ -22,6 +22,9 @@
 #define HTTP_MAX_HEAD (64u << 10)
 #define HTTP_MAX_CONNECTIONS 4096u
 #define HTTP_OUTPUT_FULL ((size_t)256 << 10) /* writers should wait for `room` above this */
+/* What all connections of a server may hold of requests and answers. Above it, those are cut off that have
+ * held more than a little for longest: clients that do not read. */
+#define HTTP_HELD_MAX ((size_t)256 << 20)
 
 struct http_server;
 struct http_conn;
@@ -89,6 +92,8 @@ void http_conn_upgrade(struct http_conn *c);
 /* Nothing more is read until http_conn_resume(). */
 void http_conn_pause(struct http_conn *c);
 void http_conn_resume(struct http_conn *c);
+/* So many bytes are held for it outside of the connection (HTTP_HELD_MAX). */
+void http_conn_hold(struct http_conn *c, size_t bytes);
 /* Text of the client's address. */
 const char *http_conn_peer(struct http_conn *c, char *to, size_t cap);
 

@@ -18,6 +18,8 @@ struct http_server {
     struct http_conn *first;
     struct http_conn *dirty; /* have something to write */
     unsigned count;
+    size_t held;     /* bytes that all connections hold: see http_conn_account() */
+    uint64_t warned; /* uv_now() of the last line about it */
     bool listening, closing;
     int open_handles;
     uint8_t *buffer; /* for reading */
@@ -42,6 +44,10 @@ struct http_conn {
     unsigned lengths, codings, hosts; /* how many lines of these there were */
     void *exchange;
     uint64_t deadline;  /* uv_now() by which something must happen; 0: none */
+    uint64_t stalled;   /* uv_now() by which some of the output must have gone; 0: none waits */
+    size_t counted;     /* its part of the server's `held` */
+    size_t elsewhere;   /* of that, what its exchange holds */
+    uint64_t since;     /* uv_now() since which it holds more than a little; 0: it does not */
     uint64_t discarded; /* bytes of a body that nobody wants any more */
     uint64_t left_out;  /* of a body of known length */
     bool open;          /* there is an exchange */
@@ -58,6 +64,7 @@ void http_conn_close(struct http_conn *c); /* `gone` if there is an exchange */
 void http_conn_dirty(struct http_conn *c);
 void http_conn_watch(struct http_conn *c);             /* sets what its poll waits for */
 void http_conn_wait(struct http_conn *c, uint64_t ms); /* the deadline */
+void http_conn_account(struct http_conn *c);           /* what it holds has changed */
 const char *http_server_date(struct http_server *s);
 /* http_conn.c */
 void http_conn_readable(struct http_conn *c);

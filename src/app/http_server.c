@@ -19,8 +19,8 @@
 #define LINGER_MS 2000u
 #define IN_MAX ((size_t)256 << 10)
 #define OUT_MAX ((size_t)64 << 20)
-
-/* ---- connections ---- */
+#define LITTLE ((size_t)64 << 10) /* to hold so much is nothing */
+#define WARN_MS 10000u
 
 static void on_conn_closed(uv_handle_t *h)
 {
@@ -43,6 +43,72 @@ static void undirty(struct http_conn *c)
     c->dirty = false;
 }
 
+static void on_prepare(uv_prepare_t *p);
+
+static void on_idle(uv_idle_t *i)
+{
+}
+
+/* on_prepare() is to run before the loop sleeps. */
+static void wake(struct http_server *s)
+{
+    uv_prepare_start(&s->prepare, on_prepare);
+    uv_idle_start(&s->idle, on_idle);
+}
+
+/* ---- what they hold ---- */
+
+void http_conn_account(struct http_conn *c)
+{
+    struct http_server *s = c->server;
+    size_t now = c->dead ? 0 : c->out.len + c->in.len + c->elsewhere;
+    s->held = s->held - c->counted + now;
+    c->counted = now;
+    if (now <= LITTLE)
+        c->since = 0;
+    else if (!c->since)
+        c->since = uv_now(s->config.loop);
+    if (s->held > HTTP_HELD_MAX)
+        wake(s);
+}
+
+void http_conn_hold(struct http_conn *c, size_t bytes)
+{
+    c->elsewhere = bytes;
+    if (!c->dead)
+        http_conn_account(c);
+}
+
+static void enforce(struct http_server *s)
+{
+    uint64_t now = uv_now(s->config.loop);
+    while (s->held > HTTP_HELD_MAX) {
+        struct http_conn *oldest = NULL;
+        for (struct http_conn *c = s->first; c; c = c->next)
+            if (c->since && (!oldest || c->since <= oldest->since))
+                oldest = c;
+        if (!oldest)
+            return;
+        if (!s->warned || now - s->warned > WARN_MS)
+            log_warn("clients that do not read are cut off: what is held for all of them exceeds %zu MiB",
+                     HTTP_HELD_MAX >> 20);
+        s->warned = now;
+        http_conn_close(oldest);
+    }
+}
+
+/* Memory of a large exchange is not kept while nothing goes on. */
+static void shrink(struct buf *b)
+{
+    size_t max = b->max;
+    if (b->len > 0 || b->cap <= LITTLE)
+        return;
+    buf_free(b);
+    buf_init(b, max);
+}
+
+/* ---- connections ---- */
+
 static void listen_again(struct http_server *s);
 
 void http_conn_close(struct http_conn *c)
@@ -57,6 +123,7 @@ void http_conn_close(struct http_conn *c)
     if (c->next)
         c->next->prev = c->prev;
     s->count--;
+    http_conn_account(c);
     uv_close((uv_handle_t *)&c->poll, on_conn_closed);
     void *exchange = c->exchange;
     bool open = c->open;
@@ -88,6 +155,10 @@ void http_conn_watch(struct http_conn *c)
 
 static void flush(struct http_conn *c)
 {
+    if (c->out.failed) {
+        http_conn_close(c);
+        return;
+    }
     while (http_conn_pending(c) > 0) {
         ssize_t n = send(c->fd, c->out.data + c->out_start, http_conn_pending(c), MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
@@ -99,12 +170,14 @@ static void flush(struct http_conn *c)
         if (n < 0)
             break;
         c->out_start += (size_t)n;
-        if (c->deadline && c->out_start < c->out.len)
-            http_conn_wait(c, SEND_MS);
+        c->stalled = 0;
     }
+    if (c->stalled == 0 && http_conn_pending(c) > 0)
+        c->stalled = uv_now(c->server->config.loop) + SEND_MS;
     if (http_conn_pending(c) == 0) {
         buf_clear(&c->out);
         c->out_start = 0;
+        c->stalled = 0;
         if (c->closing && !c->lingering) {
             /* Closed with something unread, the kernel would send a reset, which can overtake the answer. */
             shutdown(c->fd, SHUT_WR);
@@ -115,6 +188,7 @@ static void flush(struct http_conn *c)
         buf_consume(&c->out, c->out_start);
         c->out_start = 0;
     }
+    http_conn_account(c);
     http_conn_drained(c);
     if (!c->dead)
         http_conn_watch(c);
@@ -129,12 +203,11 @@ static void on_prepare(uv_prepare_t *p)
         c->dirty = false;
         flush(c);
     }
+    enforce(s);
+    if (s->dirty) /* made so by those that were cut off */
+        return;
     uv_prepare_stop(p);
     uv_idle_stop(&s->idle);
-}
-
-static void on_idle(uv_idle_t *i)
-{
 }
 
 void http_conn_dirty(struct http_conn *c)
@@ -145,8 +218,7 @@ void http_conn_dirty(struct http_conn *c)
     c->dirty = true;
     c->next_dirty = s->dirty;
     s->dirty = c;
-    uv_prepare_start(&s->prepare, on_prepare);
-    uv_idle_start(&s->idle, on_idle);
+    wake(s);
 }
 
 static void on_poll(uv_poll_t *p, int status, int events)
@@ -226,8 +298,14 @@ static void on_clock(uv_timer_t *t)
     uint64_t now = uv_now(s->config.loop);
     for (struct http_conn *c = s->first, *next; c; c = next) {
         next = c->next;
-        if (c->deadline && now > c->deadline)
+        if ((c->deadline && now > c->deadline) || (c->stalled && now > c->stalled)) {
             http_conn_close(c);
+            continue;
+        }
+        if (!c->open && !c->raw) {
+            shrink(&c->out);
+            shrink(&c->in);
+        }
     }
 }
 

@@ -17,6 +17,7 @@
 void exchange_free(struct exchange *x)
 {
     struct error why = {0};
+    x->ingress->wide -= x->wide;
     host_forget(x->waiter);
     host_cancel_alarm(x->scheduled);
     error_set(&why, ERROR_GONE, "the request is over");

@@ -125,6 +125,21 @@ static int read_answer(const struct cbor_reader *map, struct answer *a, struct e
 /* An answer that says how long it is may be so far ahead of its client: most come at once, without waiting
  * for credit. */
 #define WIDE_WINDOW (1u << 20)
+/* Of all answers together; those that come when it is used up have the usual window. */
+#define WIDE_BUDGET ((size_t)64 << 20)
+
+static void widen(struct exchange *x, uint64_t length)
+{
+    struct ingress *i = x->ingress;
+    if (length == HTTP_LENGTH_UNKNOWN || length <= LINK_STREAM_WINDOW)
+        return;
+    uint32_t more = (length < WIDE_WINDOW ? (uint32_t)length : WIDE_WINDOW) - LINK_STREAM_WINDOW;
+    if (i->wide + more > WIDE_BUDGET)
+        return;
+    x->wide = more;
+    i->wide += more;
+    link_stream_widen(x->link, x->down, more);
+}
 
 /* The length that the Worker announces for a stream. */
 static uint64_t announced(const struct answer *a)
@@ -149,10 +164,7 @@ static int send_stream(struct exchange *x, const struct answer *a, struct error 
         return -1;
     x->down = (uint32_t)a->stream;
     uint64_t length = announced(a);
-    if (length != HTTP_LENGTH_UNKNOWN && length > LINK_STREAM_WINDOW)
-        link_stream_widen(x->link, x->down,
-                          length < WIDE_WINDOW ? (uint32_t)length - LINK_STREAM_WINDOW
-                                               : WIDE_WINDOW - LINK_STREAM_WINDOW);
+    widen(x, length);
     return http_conn_head(x->conn, (unsigned)a->status, a->reason, a->headers, a->headers_len, length, err);
 }
 

@@ -14,6 +14,7 @@ struct websocket;
 struct ingress {
     struct ingress_config config;
     struct http_server *server;
+    size_t wide; /* bytes by which windows of answers are widened, of all together */
 };
 
 /* One request and its answer. Freed when both are over, or the client has left. */
@@ -28,6 +29,7 @@ struct exchange {
     uint32_t up;   /* the stream of the request's body; 0: none */
     uint32_t down; /* the stream of the answer's body; 0: none */
     size_t unconsumed;
+    uint32_t wide;   /* its part of the ingress' */
     struct buf args; /* pairs of the call's map, without the body */
     unsigned pairs;
     struct buf body; /* gathered whole (`small`), or what has no credit yet */

@@ -24,6 +24,8 @@ struct websocket {
     struct buf to_worker; /* has no credit yet */
     struct buf from_worker;
     size_t unconsumed;
+    size_t partial; /* of a client's message whose end has not come; wslay has it */
+    bool control;   /* the frame that is coming is one */
     bool close_received, close_sent, busy;
     void (*over)(void *user);
     void *user;
@@ -58,6 +60,12 @@ static void free_if_over(struct websocket *w)
     buf_free(&w->to_worker);
     buf_free(&w->from_worker);
     free(w);
+}
+
+static void count_held(struct websocket *w)
+{
+    if (w->conn)
+        http_conn_hold(w->conn, w->partial + w->to_worker.len + w->from_worker.len);
 }
 
 static void drop_streams(struct websocket *w, const char *text)
@@ -197,6 +205,7 @@ static void on_out_data(void *user, uint32_t stream, const uint8_t *data, size_t
     } else {
         w->unconsumed += len;
     }
+    count_held(w);
     if (w->conn)
         check_closed(w);
     w->busy = false;
@@ -252,6 +261,7 @@ static void on_in_writable(void *user, uint32_t stream)
 {
     struct websocket *w = user;
     send_held(w);
+    count_held(w);
     if (w->to_worker.len == 0 && w->conn)
         http_conn_resume(w->conn);
     else
@@ -275,11 +285,28 @@ static void send_message(struct websocket *w, enum kind kind, const uint8_t *dat
     buf_append(&w->to_worker, data, len);
 }
 
+static void on_wslay_start(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_start_arg *arg,
+                           void *user)
+{
+    struct websocket *w = user;
+    w->control = wslay_is_ctrl_frame(arg->opcode);
+}
+
+static void on_wslay_chunk(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_chunk_arg *arg,
+                           void *user)
+{
+    struct websocket *w = user;
+    if (!w->control)
+        w->partial += arg->data_length;
+}
+
 /* UNTRUSTED INPUT: a whole message of the client. */
 static void on_wslay_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *arg,
                              void *user)
 {
     struct websocket *w = user;
+    if (!wslay_is_ctrl_frame(arg->opcode)) /* those come between the pieces of others */
+        w->partial = 0;
     if (arg->opcode == WSLAY_CONNECTION_CLOSE) {
         uint8_t payload[128];
         size_t len = 0;
@@ -327,6 +354,7 @@ void websocket_raw(struct websocket *w, const uint8_t *data, size_t len)
         check_closed(w);
     }
     w->input = NULL;
+    count_held(w);
     w->busy = false;
     free_if_over(w);
 }
@@ -339,6 +367,8 @@ struct websocket *websocket_start(struct http_conn *c, struct link *l, uint32_t 
         .data = on_out_data, .end = on_out_end, .reset = on_out_reset};
     static const struct wslay_event_callbacks callbacks = {.recv_callback = on_wslay_recv,
                                                            .send_callback = on_wslay_send,
+                                                           .on_frame_recv_start_callback = on_wslay_start,
+                                                           .on_frame_recv_chunk_callback = on_wslay_chunk,
                                                            .on_msg_recv_callback = on_wslay_message};
     struct websocket *w = calloc(1, sizeof *w);
     if (!w || wslay_event_context_server_init(&w->wslay, &callbacks, w) != 0) {

@@ -136,7 +136,7 @@ class Sender {
 /**
  * Sends a ReadableStream of bytes. @param {any} stream neither locked nor disturbed
  * @param {(error: any) => void} [failed] told of an error of the stream (the receiver sees a cut body)
- * @returns {{id: number, done: Promise<void>}} `done` never rejects
+ * @returns {{id: number, done: Promise<boolean>}} `done` never rejects; true: the receiver wanted no more
  */
 export function sendStream(stream, failed = () => {}) {
   const sender = new Sender();
@@ -148,7 +148,7 @@ export function sendStream(stream, failed = () => {}) {
   }, (error) => { promiseIgnore(readerCancel(reader, error)); failed(error); }) };
 }
 
-/** Sends what is being received, without a stream between. @param {LinkBody} body @returns {{id: number, done: Promise<void>}} */
+/** Sends what is being received, without a stream between. @param {LinkBody} body @returns {{id: number, done: Promise<boolean>}} as of sendStream() */
 export function relay(body) {
   const sender = new Sender();
   sender.onGone = () => body.cancel();
@@ -178,14 +178,15 @@ async function pump(sender, read, failed) {
   try {
     for (;;) {
       const chunk = await read();
-      if (sender.gone !== null) return;
+      if (sender.gone !== null) return true;
       if (chunk === null) break;
       await sender.write(chunk.bytes);
     }
     streamEnd(sender.id);
   } catch (error) {
-    if (sender.gone !== null) return;
+    if (sender.gone !== null) return true;
     streamReset(sender.id, errorText(error));
     failed(error);
   }
+  return false;
 }

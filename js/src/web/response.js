@@ -224,8 +224,8 @@ var responseFromWire;
 /** The body is takeWire()'s. @type {(response: any) => any} */ var responseToWire;
 /**
  * Answers dispatch.fetch(). Throws (having answered nothing) when the response cannot be sent. `upgrade`: the request asked for a
- * WebSocket. `done` is called when nothing of it is left to send, or its WebSocket is over.
- * @type {(call: number, response: any, upgrade: boolean, done?: () => void) => void}
+ * WebSocket. `done` is called when nothing of it is left to send (true: because the client has left), or its WebSocket is over.
+ * @type {(call: number, response: any, upgrade: boolean, done?: (gone?: boolean) => void) => void}
  */
 var respond;
 /** @type {(response: any) => any} */ var headersOfResponse;
