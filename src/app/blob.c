@@ -10,12 +10,21 @@ struct blob_reader {
     struct link *link;
     uint32_t stream;
     struct buf bytes;
+    struct blob_budget *budget; /* NULL: none */
     blob_fn fn;
     void *user;
 };
 
+static void leave_budget(struct blob_reader *r)
+{
+    if (r->budget)
+        r->budget->held -= r->bytes.len;
+    r->budget = NULL;
+}
+
 static void finish(struct blob_reader *r, const struct error *err)
 {
+    leave_budget(r);
     if (err)
         buf_clear(&r->bytes);
     r->fn(r->user, &r->bytes, err);
@@ -26,12 +35,20 @@ static void finish(struct blob_reader *r, const struct error *err)
 static void on_data(void *user, uint32_t stream, const uint8_t *data, size_t len)
 {
     struct blob_reader *r = user;
-    if (buf_append(&r->bytes, data, len) == 0) {
+    struct blob_budget *b = r->budget;
+    bool fits = !b || len <= b->max - b->held;
+    if (fits && buf_append(&r->bytes, data, len) == 0) {
+        if (b)
+            b->held += len;
         link_stream_consumed(r->link, stream, len);
         return;
     }
     struct error err = {0};
-    error_set(&err, ERROR_LIMIT, "more than %zu bytes on one stream", r->bytes.max);
+    if (fits)
+        error_set(&err, ERROR_LIMIT, "more than %zu bytes on one stream", r->bytes.max);
+    else
+        error_set(&err, ERROR_LIMIT, "more than %zu MiB are on their way at once; try again later",
+                  b->max >> 20);
     link_stream_reset(r->link, stream, &err);
     finish(r, &err);
 }
@@ -46,8 +63,8 @@ static void on_reset(void *user, uint32_t stream, const struct error *why)
     finish(user, why);
 }
 
-struct blob_reader *blob_read(struct link *l, uint32_t stream, size_t max, blob_fn fn, void *user,
-                              struct error *err)
+struct blob_reader *blob_read(struct link *l, uint32_t stream, size_t max, struct blob_budget *budget,
+                              blob_fn fn, void *user, struct error *err)
 {
     static const struct link_stream_ops ops = {.data = on_data, .end = on_end, .reset = on_reset};
     struct blob_reader *r = calloc(1, sizeof *r);
@@ -59,6 +76,7 @@ struct blob_reader *blob_read(struct link *l, uint32_t stream, size_t max, blob_
     r->stream = stream;
     r->fn = fn;
     r->user = user;
+    r->budget = budget;
     buf_init(&r->bytes, max);
     if (link_stream_open_receive(l, stream, &ops, r, err) == 0)
         return r;
@@ -70,6 +88,7 @@ void blob_abandon(struct blob_reader *r, const struct error *why)
 {
     if (!r)
         return;
+    leave_budget(r);
     link_stream_reset(r->link, r->stream, why);
     buf_free(&r->bytes);
     free(r);

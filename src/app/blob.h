@@ -15,9 +15,16 @@ struct blob_reader; /* a stream that is being gathered */
 /* Takes the buffer's memory if it wants to (buf_init() it then). err: it did not come; `bytes` is empty. */
 typedef void (*blob_fn)(void *user, struct buf *bytes, const struct error *err);
 
-/* Gathers a stream of the peer's, at most `max` bytes. `fn` runs once, from the link. NULL: error. */
-struct blob_reader *blob_read(struct link *l, uint32_t stream, size_t max, blob_fn fn, void *user,
-                              struct error *err);
+/* What several readers may hold together: `held` is what they do, and what their owner says he kept of it. */
+struct blob_budget {
+    size_t max, held;
+};
+
+/* Gathers a stream of the peer's, at most `max` bytes, and at most what `budget` (NULL: none; must outlive
+ * the reader) has left; what was given to `fn` does not count any more. `fn` runs once, from the link. NULL:
+ * error. */
+struct blob_reader *blob_read(struct link *l, uint32_t stream, size_t max, struct blob_budget *budget,
+                              blob_fn fn, void *user, struct error *err);
 /* `fn` does not run; the stream is RESET. NULL is fine. */
 void blob_abandon(struct blob_reader *r, const struct error *why);
 

@@ -19,6 +19,7 @@ struct loader {
     struct loader_config config;
     struct dynamic *first;
     unsigned count;
+    struct blob_budget code; /* of those that are being loaded */
 };
 
 /* A Dynamic Worker, from the call that asks for it to its end. */
@@ -37,6 +38,7 @@ struct dynamic {
     char *date;
     char **flags;
     struct modules modules;
+    size_t charged; /* to the loader's budget, for `modules` */
     struct init_limits limits;
     enum outbound outbound;
     bool joined;   /* the parent's `in` is open */
@@ -57,6 +59,13 @@ static void stop_deadline(struct dynamic *d)
     d->deadline = NULL;
 }
 
+static void free_code(struct dynamic *d)
+{
+    d->loader->code.held -= d->charged;
+    d->charged = 0;
+    modules_free(&d->modules);
+}
+
 static void free_flags(struct dynamic *d)
 {
     for (char **f = d->flags; f && *f; f++)
@@ -75,7 +84,7 @@ static void free_dynamic(struct dynamic *d)
     stop_deadline(d);
     free_flags(d);
     free(d->date);
-    modules_free(&d->modules);
+    free_code(d);
     free(d);
 }
 
@@ -193,8 +202,8 @@ static void on_init(void *user, const struct error *err, struct cbor_reader valu
 {
     struct dynamic *d = user;
     struct error why = {0};
-    if (err && !worker_alive(d->worker))
-        return; /* on_ended() comes next */
+    if (!d->worker || (err && !worker_alive(d->worker)))
+        return; /* end() is at it, or on_ended() comes next */
     stop_deadline(d);
     if (err) {
         end(d, err);
@@ -256,7 +265,7 @@ static void start(struct dynamic *d)
         end(d, &err);
         return;
     }
-    modules_free(&d->modules); /* sent; only the cache needs them still */
+    free_code(d); /* sent; only the cache needs them still */
     free_flags(d);
 }
 
@@ -403,8 +412,15 @@ static int read_channel(struct dynamic *d, const struct cbor_reader *map, struct
     return 0;
 }
 
-static int read_code(struct dynamic *d, const struct cbor_reader *map, struct error *err)
+/* `len`: bytes of the whole map. */
+static int read_code(struct dynamic *d, const struct cbor_reader *map, size_t len, struct error *err)
 {
+    struct blob_budget *code = &d->loader->code;
+    if (len > code->max - code->held)
+        return error_set(err, ERROR_LIMIT, "more than %zu MiB are on their way at once; try again later",
+                         code->max >> 20);
+    d->charged = len;
+    code->held += len;
     read_name(d, map);
     d->date = cbor_map_dup(map, "compatibilityDate", 32);
     return modules_read(&d->modules, map, err) < 0 || read_flags(d, map, err) < 0 ||
@@ -427,7 +443,7 @@ static void on_arguments(void *user, struct buf *bytes, const struct error *err)
     if (!cbor_well_formed(bytes->data, bytes->len)) {
         error_field(&why, "stream", "stream: the arguments on it are not one well-formed value");
         end(d, &why);
-    } else if (read_code(d, &map, &why) < 0) {
+    } else if (read_code(d, &map, bytes->len, &why) < 0) {
         end(d, &why);
     } else {
         compile_modules(d);
@@ -479,11 +495,11 @@ void loader_load(struct loader *l, struct link_call *call, struct cbor_reader ar
     }
     link_call_on_cancel(call, on_cancel, d);
     if (stream) {
-        d->reader = blob_read(l->config.link, (uint32_t)stream, MODULES_MAX_BYTES + (1u << 20), on_arguments,
-                              d, &err);
+        d->reader = blob_read(l->config.link, (uint32_t)stream, MODULES_MAX_BYTES + (1u << 20), &l->code,
+                              on_arguments, d, &err);
         if (!d->reader)
             end(d, &err);
-    } else if (read_code(d, &args, &err) < 0) {
+    } else if (read_code(d, &args, (size_t)(args.end - args.p), &err) < 0) {
         end(d, &err);
     } else {
         compile_modules(d);
@@ -493,8 +509,10 @@ void loader_load(struct loader *l, struct link_call *call, struct cbor_reader ar
 struct loader *loader_new(const struct loader_config *config)
 {
     struct loader *l = calloc(1, sizeof *l);
-    if (l)
+    if (l) {
         l->config = *config;
+        l->code.max = LOADER_CODE_BYTES;
+    }
     return l;
 }
 

@@ -10,7 +10,9 @@ struct loader;
 struct outgoing;
 
 #define LOADER_MAX_WORKERS 2000u /* of one host Worker's process */
-#define LOADER_START_MS 60000u   /* from the call to the evaluated module */
+#define LOADER_CODE_BYTES                                                                                    \
+    ((size_t)256 << 20)        /* of all that are being loaded: their code, before and while they start */
+#define LOADER_START_MS 60000u /* from the call to the evaluated module */
 #define LOADER_DEFAULT_CPU_MS 30000u
 #define LOADER_MAX_MEMORY_MIB 4096u
 

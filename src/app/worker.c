@@ -172,6 +172,15 @@ static void on_no_verdict(uv_timer_t *t)
     end(w, &why);
 }
 
+/* In the words of who holds the worker. */
+static void blame(void *user, struct error *why)
+{
+    char text[320];
+    snprintf(text, sizeof text, "%.300s", why->message);
+    *why = (struct error){0};
+    error_set(why, ERROR_GONE, "Worker process ended unexpectedly (it broke the protocol: %s).", text);
+}
+
 /* The stream is gone, or what came on it was no protocol. */
 static void on_closed(void *user, const struct error *why)
 {
@@ -179,10 +188,9 @@ static void on_closed(void *user, const struct error *why)
     if (w->life != LIFE_UP)
         return;
     if (why->kind == ERROR_PROTOCOL || why->kind == ERROR_LIMIT || why->kind == ERROR_INTERNAL) {
-        struct error reason = {0};
+        struct error reason = *why;
         log_warn("worker %s: ended because of what it sent: %s", w->name, why->message);
-        error_set(&reason, ERROR_GONE, "Worker process ended unexpectedly (it broke the protocol: %.300s).",
-                  why->message);
+        blame(NULL, &reason);
         end(w, &reason);
         return;
     }
@@ -245,7 +253,8 @@ static int attach(struct worker *w, const struct zygote_child *child, struct err
     struct link_config lc = {.side = LINK_HOST,
                              .bootstrap = w->config.bootstrap,
                              .bootstrap_object = w->config.bootstrap_object,
-                             .log = on_log};
+                             .log = on_log,
+                             .blame = blame};
     struct transport_config tc = {.set = &w->set->transports,
                                   .fd = child->fd,
                                   .link = &lc,

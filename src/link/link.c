@@ -60,6 +60,17 @@ bool link_alive(const struct link *l)
     return l->alive;
 }
 
+void link_give_up(struct link *l, const struct error *why)
+{
+    struct error told = *why;
+    if (!l->alive)
+        return;
+    if (l->config.blame)
+        l->config.blame(l->config.user, &told);
+    link_shutdown(l, &told);
+    l->why = *why; /* what the owner hears, of link_receive() */
+}
+
 void link_violation(struct link *l, const char *fmt, ...)
 {
     struct error err = {0};
@@ -69,14 +80,14 @@ void link_violation(struct link *l, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     error_set(&err, ERROR_PROTOCOL, "%s", text);
-    link_shutdown(l, &err);
+    link_give_up(l, &err);
 }
 
 void link_out_of_memory(struct link *l)
 {
     struct error err = {0};
     error_oom(&err);
-    link_shutdown(l, &err);
+    link_give_up(l, &err);
 }
 
 /* --- input: UNTRUSTED INPUT --- */
@@ -168,7 +179,7 @@ static size_t take_header(struct link *l, const uint8_t *head, const uint8_t *bo
     struct error err = {0};
     in->head_len = 0;
     if (frame_header_read(head, &in->frame, &err) < 0) {
-        link_shutdown(l, &err);
+        link_give_up(l, &err);
         return 0;
     }
     l->frames += in->frame.kind != FRAME_LOG && in->frame.kind != FRAME_WINDOW;

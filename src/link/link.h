@@ -95,6 +95,9 @@ struct link_config {
      * May be NULL. */
     void (*want_write)(void *user);
     void (*log)(void *user, int level, int64_t ms, const char *text); /* a LOG frame; NULL: ignored */
+    /* The link ends by itself: the peer broke the protocol or a limit. Puts that into the words that calls
+     * and streams under way fail with; link_receive() gives it as it is. NULL: these are the same. */
+    void (*blame)(void *user, struct error *why);
     void *user;
     size_t max_output; /* bytes of pending output before link_output_full(); 0: 4 MiB */
 };

@@ -74,6 +74,8 @@ struct link {
 /* link.c: ends the link because of what the peer sent. */
 void link_violation(struct link *l, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void link_out_of_memory(struct link *l);
+/* link_shutdown() because of the peer, or for want of memory. */
+void link_give_up(struct link *l, const struct error *why);
 
 /* link_output.c: queues one whole frame whose body is `head` and then `body`. -1: the link is dead (now). */
 int link_put_frame(struct link *l, enum frame_kind kind, uint32_t id, const void *head, size_t head_len,

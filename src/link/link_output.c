@@ -67,7 +67,7 @@ int link_put_frame(struct link *l, enum frame_kind kind, uint32_t id, const void
         struct error err;
         error_set(&err, ERROR_LIMIT, "the peer of the link does not read: %zu bytes are waiting for it",
                   out->pending);
-        link_shutdown(l, &err);
+        link_give_up(l, &err);
         return -1;
     }
     if (reserve(out, total) < 0) {

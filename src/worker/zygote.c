@@ -237,6 +237,8 @@ int zygote_main(int control_fd, const char *runtime, const char *compiler)
     struct zygote z = {.control = control_fd, .compiler = compiler};
     struct error err = {0};
     fcntl(control_fd, F_SETFD, FD_CLOEXEC);
+    signal(SIGCHLD, SIG_DFL); /* ignored by who started the daemon, it would be ignored here: no end could be
+                                 waited for */
     /* Workers will have their link there: nothing of the engine's may. */
     if (fcntl(CHILD_LINK_FD, F_GETFD) < 0)
         dup3(control_fd, CHILD_LINK_FD, O_CLOEXEC);
