@@ -125,7 +125,8 @@ int app_open(struct app **ret, const struct app_options *options, struct error *
     if (!a)
         return error_oom(err);
     a->options = *options;
-    struct workers_config wc = {.loop = options->loop, .program = options->worker_program};
+    struct workers_config wc = {
+        .loop = options->loop, .program = options->worker_program, .engine = options->engine};
     if (workers_open(&a->workers, &wc, err) < 0 || outgoing_open(&a->outgoing, options->loop, err) < 0)
         goto fail;
     a->compiler = compiler_new(a->workers, COMPILE_CACHE_BYTES);

@@ -2,6 +2,7 @@
 
 #include "app/reason.h"
 #include "app/watcher.h"
+#include "app/worker_groups.h"
 #include "app/zygote.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -23,6 +24,7 @@ struct workers {
     uv_loop_t *loop;
     struct zygote *zygote;
     struct watcher *watcher;
+    struct worker_groups *groups; /* NULL: none */
     struct transport_set transports;
     uv_idle_t reaper; /* runs while `released` is not empty */
     struct worker *released;
@@ -69,11 +71,14 @@ int workers_open(struct workers **ret, const struct workers_config *config, stru
         error_oom(err);
         goto fail_transports;
     }
+    s->groups = config->engine ? worker_groups_open(config->loop, config->engine) : NULL;
+    zc.groups = s->groups;
     if (zygote_open(&s->zygote, &zc, err) < 0)
-        goto fail_watcher;
+        goto fail_groups;
     *ret = s;
     return 0;
-fail_watcher:
+fail_groups:
+    worker_groups_close(s->groups);
     watcher_free(s->watcher);
 fail_transports:
     transport_set_close(&s->transports);
@@ -98,6 +103,7 @@ void workers_close(struct workers *s)
         worker_release(w);
     }
     zygote_close(s->zygote);
+    worker_groups_close(s->groups);
     watcher_free(s->watcher);
     transport_set_close(&s->transports);
     uv_close((uv_handle_t *)&s->reaper, on_reaper_closed); /* the last handle of `s` to be closed */
@@ -160,7 +166,10 @@ static void on_exit_status(void *user, int status)
 {
     struct worker *w = user;
     struct error why = {0};
-    reason_from_status(status, w->config.memory_bytes, w->config.cpu_ms, &why);
+    if (worker_group_oom(zygote_group(w->set->zygote, w->child.id)))
+        reason_memory(w->config.memory_bytes, &why);
+    else
+        reason_from_status(status, w->config.memory_bytes, w->config.cpu_ms, &why);
     end(w, &why);
 }
 
@@ -271,6 +280,8 @@ static int attach(struct worker *w, const struct zygote_child *child, struct err
         return -1;
     }
     w->life = LIFE_UP;
+    if (w->config.kind == ZYGOTE_WORKER)
+        worker_group_limit(zygote_group(w->set->zygote, child->id), w->config.memory_bytes);
     w->watch =
         watcher_add(w->set->watcher, child->pid, child->baseline + w->config.memory_bytes, on_memory, w);
     return 0;

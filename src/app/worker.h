@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+struct engine;
 struct worker;
 struct workers; /* one per application: the zygote, the transports, the watcher */
 
@@ -24,6 +25,7 @@ struct workers_config {
     uv_loop_t *loop;
     const char *program; /* see zygote.h */
     unsigned reserve;
+    struct engine *engine; /* whose control groups they get; NULL: none; borrowed */
 };
 int workers_open(struct workers **ret, const struct workers_config *config, struct error *err);
 /* Every worker has been released before. The memory goes once the loop has run again. */

@@ -1,6 +1,7 @@
 #include "app/zygote.h"
 
 #include "app/watcher.h"
+#include "app/worker_groups.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/paths.h"
@@ -29,6 +30,7 @@ struct child {
     enum zygote_child_kind kind;
     enum stage stage;
     struct zygote_child is;
+    struct worker_group *group; /* NULL: none */
     bool ended;
     int status;
     zygote_exit_fn fn; /* NULL: nobody watches */
@@ -46,7 +48,8 @@ struct zygote {
     uv_loop_t *loop;
     char *program;
     unsigned reserve[KINDS];
-    int control; /* -1: it is not up */
+    struct worker_groups *groups; /* NULL: none */
+    int control;                  /* -1: it is not up */
     pid_t pid;
     bool closing;
     uint64_t restart_ms;
@@ -70,10 +73,33 @@ static void free_child(struct zygote *z, struct child *c)
         close(c->is.fd);
     if (c->is.pidfd >= 0)
         close(c->is.pidfd);
+    worker_group_give_back(c->group);
     free(c);
 }
 
 /* ---- asking ---- */
+
+/* A worker without a group is better than none, since the watcher looks after it too. */
+static int ask_in_group(struct zygote *z, struct child *c, int link_fd, struct error *err)
+{
+    int fds[WORKER_GROUP_FDS], count = 0;
+    struct error why = {0};
+    c->group = z->groups ? worker_group_take(z->groups) : NULL;
+    if (c->group && c->kind == ZYGOTE_COMPILER)
+        worker_group_limit(c->group, ZYGOTE_COMPILER_WALL);
+    if (c->group)
+        count = worker_group_open(c->group, fds, &why);
+    if (count < 0) {
+        log_warn("%s", why.message);
+        worker_group_give_back(c->group);
+        c->group = NULL;
+        count = 0;
+    }
+    int r = zygote_fork(z->control, c->is.id, c->kind, link_fd, fds, (size_t)count, err);
+    while (count > 0)
+        close(fds[--count]);
+    return r;
+}
 
 static int ask(struct zygote *z, enum zygote_child_kind kind, struct error *err)
 {
@@ -91,10 +117,11 @@ static int ask(struct zygote *z, enum zygote_child_kind kind, struct error *err)
     while (z->next_id == 0 || idtable_find(&z->children, z->next_id));
     c->kind = kind;
     c->is = (struct zygote_child){.id = z->next_id, .pid = -1, .fd = ends[0], .pidfd = -1};
-    int r = zygote_fork(z->control, c->is.id, kind, ends[1], NULL, 0, err);
+    int r = ask_in_group(z, c, ends[1], err);
     close(ends[1]);
     if (r < 0) {
         close(ends[0]);
+        worker_group_give_back(c->group);
         free(c);
         return -1;
     }
@@ -340,6 +367,7 @@ int zygote_open(struct zygote **ret, const struct zygote_config *config, struct 
     if (!z)
         return error_oom(err);
     z->loop = config->loop;
+    z->groups = config->groups;
     z->control = -1;
     z->pid = -1;
     z->restart_ms = RESTART_MIN_MS;
@@ -451,4 +479,10 @@ void zygote_unwatch(struct zygote *z, uint32_t id)
     struct idnode *n = idtable_find(&z->children, id);
     if (n)
         free_child(z, child_of(n));
+}
+
+struct worker_group *zygote_group(struct zygote *z, uint32_t id)
+{
+    struct idnode *n = idtable_find(&z->children, id);
+    return n ? child_of(n)->group : NULL;
 }

@@ -13,15 +13,21 @@
 #include <sys/types.h>
 #include <uv.h>
 
+struct worker_group;
+struct worker_groups;
 struct zygote;
 
 struct zygote_config {
-    uv_loop_t *loop;     /* borrowed */
-    const char *program; /* path of cloister-worker; NULL: looked for beside the running program */
-    unsigned reserve;    /* children for workers kept ready; 0: ZYGOTE_RESERVE */
+    uv_loop_t *loop;              /* borrowed */
+    const char *program;          /* path of cloister-worker; NULL: looked for beside the running program */
+    unsigned reserve;             /* children for workers kept ready; 0: ZYGOTE_RESERVE */
+    struct worker_groups *groups; /* where each child gets a control group from; NULL: none; borrowed */
 };
 #define ZYGOTE_RESERVE 4u
 #define ZYGOTE_COMPILER_RESERVE 1u
+/* The wall of a compiler: some 260 MB are its own before it has compiled anything (it begins with an engine
+ * anew). */
+#define ZYGOTE_COMPILER_WALL ((uint64_t)832 << 20)
 
 /* A forked child that nobody has used. */
 struct zygote_child {
@@ -48,5 +54,7 @@ void zygote_forget(struct zygote *z, void *user);
  * that was taken is given up with zygote_unwatch(), watched or not, ended or not. */
 void zygote_watch(struct zygote *z, uint32_t child, zygote_exit_fn fn, void *user);
 void zygote_unwatch(struct zygote *z, uint32_t child);
+/* The control group of a child that was taken, until zygote_unwatch(); NULL: it has none. */
+struct worker_group *zygote_group(struct zygote *z, uint32_t child);
 
 #endif

@@ -391,6 +391,16 @@ uint64_t cgroup_oom_kills(struct cgroup *g)
     return keyed(text, "oom_kill");
 }
 
+bool cgroup_empty(struct cgroup *g)
+{
+    char dir[PATH_CAP], text[64];
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (dir_of(g, (enum cgroup_controller)i, dir, sizeof dir) &&
+            (!get(dir, "cgroup.procs", text, sizeof text) || text[0]))
+            return false;
+    return true;
+}
+
 static uint64_t number(const char *dir, const char *file)
 {
     char text[64];

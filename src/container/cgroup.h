@@ -37,6 +37,7 @@ int cgroup_limit(struct cgroup *g, const struct limits *l, struct error *err);
 int cgroup_freeze(struct cgroup *g, bool on, struct error *err);
 void cgroup_kill(struct cgroup *g);
 uint64_t cgroup_oom_kills(struct cgroup *g);
+bool cgroup_empty(struct cgroup *g); /* no process is in it */
 void cgroup_usage(struct cgroup *g, struct container_usage *ret);
 /* Makes a child directory "exec" of the version 2 cgroup, owned by uid/gid, in which the agent may make
  * cgroups of its own. A descriptor, or -1 where there is no version 2 hierarchy. */

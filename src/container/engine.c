@@ -155,6 +155,21 @@ int engine_grade_fill(struct engine *e)
     return 0;
 }
 
+const struct cgroups *engine_cgroups(const struct engine *e)
+{
+    return &e->cgroups;
+}
+
+const char *engine_id(const struct engine *e)
+{
+    return e->id;
+}
+
+void engine_cgroups_left(struct engine *e)
+{
+    e->cgroups_left = true;
+}
+
 const struct grade *engine_grade(const struct engine *e)
 {
     return &e->grade;

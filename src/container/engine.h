@@ -53,6 +53,14 @@ struct grade {
     char text[192];      /* one line for people, e.g. "namespace, own uid range, cgroup v1 limits" */
 };
 const struct grade *engine_grade(const struct engine *e);
+/* For others who keep control groups beside the containers': where they can be had, and what their names
+ * begin with
+ * ("<id>."), by which they are removed when the owner has died. */
+struct cgroups;
+const struct cgroups *engine_cgroups(const struct engine *e);
+const char *engine_id(const struct engine *e);
+/* Some could not be removed yet: engine_close() does. */
+void engine_cgroups_left(struct engine *e);
 const char *enforcement_name(enum enforcement e);
 
 /* ---- starting ---- */
