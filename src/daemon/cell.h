@@ -46,6 +46,7 @@ struct cell {
     unsigned refs;
     char name[64];
     bool auto_named, forgotten;
+    uint64_t family; /* of a Durable Object's container: which class' it is; 0: nobody's */
     enum cell_state state;
     json_t *spec; /* body of the last start */
 

@@ -19,8 +19,10 @@
 struct box {
     struct daemon *daemon;
     char name[64];
-    char *image;    /* the class's only one; NULL: start() names one */
-    char *instance; /* the class's instance type; NULL: the daemon's limits */
+    char *image;            /* the class's only one; NULL: start() names one */
+    char *instance;         /* the class's instance type; NULL: the daemon's limits */
+    uint64_t family;        /* which class of which Worker */
+    unsigned max_instances; /* of that class, running or starting; 0: any number */
 };
 
 /* A call that waits for the container: for its start, or for its end. */
@@ -53,6 +55,19 @@ void container_capability_name(char to[64], const char *worker, const char *clas
     }
     for (int i = 0; i < 16; i++)
         p += sprintf(p, "%02x", digest[i]);
+}
+
+static uint64_t family_of(const char *worker, const char *class_name)
+{
+    struct sha256 hash;
+    uint8_t digest[SHA256_BYTES];
+    uint64_t family;
+    sha256_begin(&hash);
+    sha256_add(&hash, worker, strlen(worker) + 1);
+    sha256_add(&hash, class_name, strlen(class_name));
+    sha256_end(&hash, digest);
+    memcpy(&family, digest, sizeof family);
+    return family;
 }
 
 static struct cell *find(const struct box *b)
@@ -179,6 +194,33 @@ static int image_of_snapshot(const struct box *b, struct start_request *spec, st
     return 0;
 }
 
+struct head_count {
+    uint64_t family;
+    unsigned running;
+};
+
+static bool count_one(void *user, struct cell *c)
+{
+    struct head_count *n = user;
+    n->running += c->family == n->family && c->state != CELL_STOPPED;
+    return true;
+}
+
+static int check_instances(const struct box *b, struct error *err)
+{
+    struct head_count n = {.family = b->family};
+    if (b->max_instances == 0)
+        return 0;
+    registry_each(b->daemon->registry, count_one, &n);
+    if (n.running < b->max_instances)
+        return 0;
+    return error_set(
+        err, ERROR_LIMIT,
+        "%u containers of this class are running, and its max_instances are %u: try again when one has "
+        "ended, or raise it in the configuration",
+        n.running, b->max_instances);
+}
+
 static void call_start(struct box *b, struct link_call *call, struct cbor_reader args)
 {
     struct start_request spec;
@@ -194,12 +236,16 @@ static void call_start(struct box *b, struct link_call *call, struct cbor_reader
         ;
     else if (c && c->state != CELL_STOPPED)
         error_set(&err, ERROR_STATE, "the container is running already");
+    else if (check_instances(b, &err) < 0)
+        ;
     else if (!c && registry_add(b->daemon->registry, b->name, &c, &err) == 0)
         added = true;
     if (!err.kind)
         p = await(c, call, on_start, &err);
-    if (p)
+    if (p) {
         p->added = added;
+        c->family = b->family;
+    }
     if (!p) {
         spec_start_free(&spec);
     } else if (cell_start(c, &spec, &err) < 0) {
@@ -491,6 +537,8 @@ static int put(void *user, struct link *l, struct buf *b, const struct object_co
     box->daemon = user;
     box->image = image ? strdup(image) : NULL;
     box->instance = instance ? strdup(instance) : NULL;
+    box->family = family_of(which->worker, which->of->name);
+    box->max_instances = which->of->max_instances;
     container_capability_name(box->name, which->worker, which->of->name, which->id);
     if ((image && !box->image) || (instance && !box->instance)) {
         free_box(box);

@@ -168,9 +168,9 @@ class Objects(unittest.TestCase):
 class Containers(unittest.TestCase):
     maxDiff = None
 
-    def serve(self, methods):
+    def serve(self, methods, **more):
         p = Project({"index.js": RUN % methods}, config=config("Thing", container={
-            "class_name": "Thing", "scheduling_policy": "durable_object", "images": {"base": {"image": "host"}}}))
+            "class_name": "Thing", "scheduling_policy": "durable_object", "images": {"base": {"image": "host"}}, **more}))
         self.addCleanup(p.close)
         ready(p)
         return p
@@ -241,6 +241,21 @@ class Containers(unittest.TestCase):
               return [restored, await cat('/mnt/f'), all.name, dir.dir];
             }""")
         self.assertEqual(p.get("/a/all").json, ["kept\n", "kept\n", "all", "/project"])
+
+    def test_no_more_instances_than_the_configuration_has(self):
+        p = self.serve("""
+            async run() {
+              try {
+                this.ctx.container.start({ image: 'host', entrypoint: ['sleep', 'infinity'], enableInternet: false });
+                return (await (await this.ctx.container.exec(['true'])).output()).exitCode;
+              } catch (e) { return e.message; }
+            }
+            end() { return this.ctx.container.destroy(); }""", max_instances=2)
+        refused = ("2 containers of this class are running, and its max_instances are 2: try again when one has ended, or raise it in "
+                   "the configuration")
+        self.assertEqual([p.get(f"/{name}/run").json for name in "abc"], [0, 0, refused])
+        p.get("/a/end")
+        self.assertEqual([p.get(f"/{name}/run").json for name in "cd"], [0, refused])
 
     def test_what_is_refused(self):
         p = self.serve("""
