@@ -21,6 +21,10 @@ struct zygote_config {
     unsigned reserve;    /* children for workers kept ready; 0: ZYGOTE_RESERVE */
 };
 #define ZYGOTE_RESERVE 4u
+/* A burst that empties the reserve makes it larger, up to this; a while without one makes it smaller again.
+ */
+#define ZYGOTE_RESERVE_MAX 32u
+#define ZYGOTE_RESERVE_SHRINK_MS 30000u
 #define ZYGOTE_COMPILER_RESERVE 1u
 
 /* A forked child that nobody has used. */
