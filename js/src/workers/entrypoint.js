@@ -164,7 +164,8 @@ export class EntrypointTarget extends Target {
         result.fail(errorPayload(error));
       }
       context.drop();
-      natives.requestEnter(before);
+      // Who called from within a request goes on in that one; else what this one left to microtasks belongs to it.
+      if (before !== 0) natives.requestEnter(before);
     };
     if (worker.ready === null) later(start);
     else promiseThen(worker.ready, start, start);
