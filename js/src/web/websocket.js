@@ -30,9 +30,10 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
  * @typedef {(message: Message) => void} Sink
  */
 
-/** Opens a WebSocket: asks the platform's fetch. @type {((url: string, protocols: string[]) => Promise<any>)|undefined} */
+/** @typedef {{status: number, webSocket: any, protocol: string, extensions: string}} Opened webSocket: null, the server did not switch */
+/** Opens a WebSocket: asks the platform's fetch. @type {((url: string, protocols: string[]) => Promise<Opened>)|undefined} */
 let connect;
-/** @param {(url: string, protocols: string[]) => Promise<any>} given gives the Response */
+/** @param {(url: string, protocols: string[]) => Promise<Opened>} given */
 export const setConnect = (given) => { connect = given; };
 
 export class WebSocket extends EventTarget {
@@ -73,13 +74,17 @@ export class WebSocket extends EventTarget {
     this.#accepted = true;
     promiseThen(connect(this.#url, wanted), (response) => this.#connected(response), (error) => this.#failed(error));
   }
-  /** @param {any} response */
-  #connected(response) {
-    const other = response.webSocket;
-    if (!isWebSocket(other)) { this.#failed(new Error(`The server answered ${response.status} instead of switching to WebSocket`)); return; }
-    this.#protocol = response.headers.get('sec-websocket-protocol') ?? '';
-    this.#extensions = response.headers.get('sec-websocket-extensions') ?? '';
-    if (this.#state !== CONNECTING) { other.accept(); other.close(1000); return; }
+  /** @param {Opened} opened */
+  #connected(opened) {
+    const other = opened.webSocket;
+    if (other === null) { this.#failed(new Error(`The server answered ${opened.status} instead of switching to WebSocket`)); return; }
+    this.#protocol = opened.protocol;
+    this.#extensions = opened.extensions;
+    if (this.#state !== CONNECTING) {
+      other.#accepted = true;
+      other.#close(1000, '');
+      return;
+    }
     // Steps into the place of the end that came with the response.
     const peer = other.#peer;
     this.#peer = peer;
@@ -351,10 +356,10 @@ export function coupleLink(socket, inSid, outSid = undefined, ended = undefined)
   return id;
 }
 
-/** An end whose other end is on the link. @param {number} inSid @param {number} [outSid] @returns {{socket: any, outSid: number}} */
-export function webSocketOfLink(inSid, outSid = undefined) {
+/** An end whose other end is on the link. @param {number} inSid @param {number} [outSid] @param {() => void} [ended] see coupleLink @returns {{socket: any, outSid: number}} */
+export function webSocketOfLink(inSid, outSid = undefined, ended = undefined) {
   const { a, b } = makePair();
-  return { socket: a, outSid: coupleLink(b, inSid, outSid) };
+  return { socket: a, outSid: coupleLink(b, inSid, outSid, ended) };
 }
 
 /** @param {string} reason @returns {any} */
