@@ -227,6 +227,8 @@ bool engine_enter(enum dispatch_function fn, uint32_t request, size_t argc, cons
     requests_enter(request);
     JSObjectCallAsFunction(worker.ctx, worker.functions[fn], worker.dispatch, argc, argv, &exception);
     uint32_t last = requests_leave();
+    /* Many short entries: the engine's own watch, a thread, may come too late for each. */
+    worker.terminated |= requests_is_over(last);
     if (exception || worker.terminated)
         after_entry(last, exception);
     return !exception;
