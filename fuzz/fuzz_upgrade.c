@@ -68,10 +68,10 @@ static void talk(const uint8_t *data, size_t len, size_t piece)
         websocket_raw(w, data + at, len - at < piece ? len - at : piece);
     if (w && !p.over)
         websocket_gone(w);
+    if (l)
+        link_shutdown(l, NULL); /* of one that was closed in order, the worker's side is over only now */
     if (account.held != 0)
         abort();
-    if (l)
-        link_shutdown(l, NULL);
     link_free(l);
 }
 

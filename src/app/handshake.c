@@ -109,7 +109,7 @@ static bool has_word(const char *list, size_t len, const char *word, bool any_ca
 /* How often a field came, and its value (the last). */
 static unsigned find(const struct handshake *h, const char *name, const char **value, size_t *value_len)
 {
-    const char *p = (const char *)h->headers.data, *end = p + h->headers.len;
+    const char *p = (const char *)h->headers.data, *end = h->headers.len > 0 ? p + h->headers.len : p;
     unsigned count = 0;
     while (p < end) {
         const char *sep = memchr(p, '\n', (size_t)(end - p));

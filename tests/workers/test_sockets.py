@@ -306,6 +306,61 @@ class Sockets(SocketCase):
         self.assertEqual(self.error(OPEN, to=self.at(server, "localhost"), options={"secureTransport": "on"}, timeout=90), "Error: TLS: the handshake took too long")
         self.assertLess(time.monotonic() - began, 45)
 
+    # ---- through another Worker
+
+    ECHO = """
+        const s = connect(args.to ?? 'db.test:5432'), w = s.writable.getWriter(), r = s.readable.getReader();
+        const info = await s.opened;
+        let got = '';
+        for (const say of ['one', 'two', 'x'.repeat(100000)]) {
+            await w.write(new TextEncoder().encode(say));
+            for (let n = 0; n < say.length;) { const { value } = await r.read(); n += value.length; got += new TextDecoder().decode(value); }
+        }
+        await w.close();
+        const end = await r.read();
+        await s.closed;
+        return [got.length, got.slice(0, 6), end.done, info.remoteAddress];
+    """
+
+    def test_a_gateway_gets_the_connections(self):
+        server = self.server(echo)
+        self.assertEqual(self.result(self.ECHO, dynamic={"outbound": "Gateway", "props": {"port": server.port}}), [100006, "onetwo", True, "db.test:5432"])
+        self.assertTrue(server.wait(lambda s: s.seen == 1 and s.open == 0))
+        greet = "let got = ''; for await (const c of connect('db.test:5432').readable) got += new TextDecoder().decode(c); return got"
+        self.assertEqual(self.result(greet, dynamic={"outbound": "Gateway", "props": {"greet": "to "}}), "to db.test:5432")
+        self.assertEqual(self.result("const s = ctx.exports.Gateway({ props: { greet: 'by ' } }).connect('a.test:1'); return await tools.all(s.readable)"), "by a.test:1")
+
+    def test_a_gateway_is_the_only_way(self):
+        server = self.server(echo)
+        fail = "const s = connect(args.to); const e = []; for (const p of [s.opened, s.closed, s.readable.getReader().read()]) await p.then(() => e.push('fine'), (x) => e.push(String(x))); return e"
+        bare = ["TypeError: Handler does not export a connect() function."] * 3
+        self.assertEqual(self.result(fail, to=self.at(server), dynamic={"outbound": "Bare", "props": {}}), bare)
+        got = self.result(fail, to=self.at(server), dynamic={"outbound": "Gateway", "props": {}})
+        self.assertEqual(got[1:], ["TypeError: nowhere to go"] * 2)
+        self.assertEqual(self.error("connect('a.test:443', { secureTransport: 'on' })", dynamic={"outbound": "Gateway", "props": {"port": server.port}}),
+                         'TypeError: connect() through another Worker is without TLS: secureTransport must be "off".')
+        count = "const e = []; for (let i = 0; i < 3; i++) try { connect('a.test:1'); e.push('fine'); } catch (x) { e.push(String(x)); } return e"
+        self.assertEqual(self.result(count, dynamic={"outbound": "Gateway", "props": {"greet": "x"}, "limits": {"subRequests": 2}}), ["fine", "fine", "Error: Too many subrequests."])
+        self.assertEqual(server.seen, 0)
+
+    def test_the_end_of_a_dynamic_worker_ends_what_it_opened(self):
+        server = self.server(until_closed)
+        self.assertEqual(self.result("const s = connect('a.test:1'); await s.opened; await s.writable.getWriter().write(new Uint8Array(1)); return 'left'", dynamic={"outbound": "Gateway", "props": {"port": server.port}}), "left")
+        self.assertTrue(server.wait(lambda s: s.seen == 1 and s.open == 0))
+
+    def test_spoilt_prototypes(self):
+        server = self.server(echo)
+        spoil = """
+            const use = async () => { %s };
+            for (const [p, names] of [[WritableStream.prototype, ['getWriter', 'close', 'abort']], [ReadableStream.prototype, ['getReader', 'cancel', 'pipeTo']], [Promise.prototype, ['catch', 'finally']],
+                [Map.prototype, ['get', 'set', 'delete']], [Set.prototype, ['add', 'delete', 'forEach']], [Uint8Array.prototype.__proto__, ['set', 'slice', 'subarray']], [Array.prototype, ['push', 'shift', 'splice']],
+                [RegExp.prototype, ['exec', 'test']], [String.prototype, ['split', 'slice']]])
+              for (const name of names) { const old = p[name]; p[name] = function (...a) { if (new Error().stack.split) return Reflect.apply(old, this, a); throw 'spoilt'; }; }
+            Object.defineProperty(Object.prototype, 'secureTransport', { get() { return 'spoilt'; }, configurable: true });
+            delete Object.prototype.secureTransport;
+            return await use();""" % self.ECHO
+        self.assertEqual(self.result(spoil, dynamic={"outbound": "Gateway", "props": {"port": server.port}})[0], 100006)
+
 
 if __name__ == "__main__":
     unittest.main()

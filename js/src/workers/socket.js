@@ -3,12 +3,14 @@ import {
   Error, Number, NumberIsInteger, ObjectDefineProperty, RegExpPrototypeExec, TypeError, newPromise, promiseIgnore, promiseResolve, promiseThen, uncurryThis,
 } from '../primordials.js';
 import { closeAtEnd, currentContext } from '../rpc/context.js';
+import { setServiceConnect } from '../rpc/stub.js';
 import { illegalConstructor } from '../web/dom_exception.js';
 import { WritableStream, WritableStreamDefaultController, chunkBytes, getWriter, isWriterLocked, sourceStream, writerClose } from '../web/streams.js';
 import { finishInterface, requireArguments, toDOMString, toDictionary } from '../web/webidl.js';
 import { worker } from './ctx.js';
 import { outboundTarget } from './outbound.js';
 import { dial } from './socket_link.js';
+import { dialThrough, transportOver } from './socket_rpc.js';
 
 /** @typedef {import('./socket_link.js').Transport} Transport */
 
@@ -45,9 +47,11 @@ class Connection {
 
   /**
    * @param {{text: string, host: string, port: number}} address @param {{tls: string, allowHalfOpen: boolean, mark: number}} options
+   * @param {any} [info] what `opened` gives
    */
-  constructor(address, options) {
+  constructor(address, options, info = { remoteAddress: address.text, localAddress: undefined }) {
     this.address = address;
+    this.info = info;
     this.options = options;
     this.readable = sourceStream({ read: () => this.read(), cancel: (reason) => this.cancelRead(reason) });
     this.writable = new WritableStream(/** @type {any} */ ({
@@ -67,7 +71,7 @@ class Connection {
       this.stop = () => {};
       this.transport = transport;
       this.ready.resolve(transport);
-      this.opened.resolve({ remoteAddress: this.address.text, localAddress: undefined });
+      this.opened.resolve(this.info);
     }, (error) => this.fail(error), (error) => this.fail(error));
   }
 
@@ -162,7 +166,7 @@ class Connection {
 
   async endWrite() {
     await this.ready.promise;
-    /** @type {Transport} */ (this.transport).end();
+    await /** @type {Transport} */ (this.transport).end();
     this.writeOver = true;
     this.checkOver();
   }
@@ -199,8 +203,8 @@ class Connection {
     await this.closeWritable();
     if (!this.writeOver) { // somebody had closed it already, and it has not come to that
       await this.flush();
-      this.transport?.end();
       this.writeOver = true;
+      await this.transport?.end();
     }
     if (!this.readOver) {
       this.readOver = true;
@@ -294,12 +298,47 @@ function parseOptions(given) {
 export function connect(address, options = undefined) {
   requireArguments(arguments.length, 1, 'connect');
   const where = parseAddress(address), how = parseOptions(options);
-  if (worker.exports === null) throw new Error('Disallowed operation called within global scope. connect() belongs to a request: call it within a handler.');
-  const target = outboundTarget();
-  if (target !== null) throw new Error('connect() through the globalOutbound of a Worker is not supported yet.');
-  currentContext()?.subRequest();
-  const connection = new Connection(where, how);
-  connection.begin((done, failed, broken) => dial(where.host, where.port, how.tls, done, failed, broken));
-  return new Socket(KEY, connection);
+  requireRequest();
+  return open(outboundTarget(), where, how);
 }
 ObjectDefineProperty(connect, 'name', /** @type {any} */ ({ __proto__: null, value: 'connect', configurable: true }));
+
+setServiceConnect((target, address, options) => {
+  const where = parseAddress(address), how = parseOptions(options);
+  requireRequest();
+  return open(target, where, how);
+});
+
+function requireRequest() {
+  if (worker.exports === null) throw new Error('Disallowed operation called within global scope. connect() belongs to a request: call it within a handler.');
+}
+
+/** @param {import('../rpc/target.js').Target|null} target whose connect() it reaches; null: a server, by way of the daemon @param {any} where @param {any} how */
+function open(target, where, how) {
+  if (target !== null && how.tls !== 'off') throw new TypeError('connect() through another Worker is without TLS: secureTransport must be "off".');
+  currentContext()?.subRequest();
+  const connection = new Connection(where, how);
+  if (target === null) connection.begin((done, failed, broken) => dial(where.host, where.port, how.tls, done, failed, broken));
+  else connection.begin((done, failed) => dialThrough(target, where.text, done, failed));
+  return new Socket(KEY, connection);
+}
+
+/**
+ * The other end of such a connection, for a handler. @param {string} address that was asked for @param {any} readable @param {any} writable
+ * @returns {{socket: Socket, close: () => Promise<void>, fail: (error: any) => void}} close: the handler is done
+ */
+export function acceptSocket(address, readable, writable) {
+  const connection = new Connection({ text: address, host: '', port: 0 }, { tls: 'off', allowHalfOpen: true, mark: 1 }, { remoteAddress: undefined, localAddress: address });
+  connection.begin((done) => {
+    done(transportOver(readable, writable));
+    return () => {};
+  });
+  return {
+    socket: new Socket(KEY, connection),
+    close: () => connection.close(),
+    fail: (error) => {
+      connection.transport?.abort(error);
+      connection.fail(error);
+    },
+  };
+}
