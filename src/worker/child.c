@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #define COMPILER_WARM_UPS 8u
-#define REHEARSALS 3u /* a worker's first request allocates more than the rehearsal, elsewhere */
 
 static int wakeup_fd = -1;
 
@@ -54,17 +53,17 @@ static void log_nowhere(int level, const char *text)
 
 /* What a first request needs and can be had before: the engine's threads, and the pages of memory that it
  * reads and writes. */
-static int warm(unsigned times, struct error *err)
+static int warm(struct error *err)
 {
     engine_settle();
-    return warm_up(times, err);
+    return warm_up(1, err);
 }
 
 void child_rehearse(void)
 {
     struct error err = {0};
     worker.log = log_nowhere;
-    if (cpu_limit_start(&err) < 0 || warm(REHEARSALS, &err) < 0 || engine_begin(&err) < 0)
+    if (cpu_limit_start(&err) < 0 || warm(&err) < 0 || engine_begin(&err) < 0)
         _exit(1);
 }
 
@@ -130,7 +129,7 @@ _Noreturn void child_main(const struct jail *jail, const struct child_start *sta
         give_up(&err);
     if (start->compiler)
         engine_settle();
-    else if (warm(1, &err) < 0)
+    else if (warm(&err) < 0)
         give_up(&err);
     wait_for_work();
     loop_open(CHILD_LINK_FD);
