@@ -18,6 +18,7 @@ const tools = {
   // What happens to a WebSocket until it is closed.
   log(ws, act = () => {}) {
     const seen = [];
+    ws.binaryType = 'arraybuffer';
     return new Promise((done) => {
       ws.addEventListener('open', () => { seen.push('open'); act(ws, null); });
       ws.addEventListener('message', (e) => { seen.push(typeof e.data === 'string' ? e.data : [...new Uint8Array(e.data)]); act(ws, e.data); });

@@ -37,9 +37,33 @@ class WebSockets(SocketCase):
         server = self.server(websocket_echo)
         for size in (125, 126, 65535, 65536, 3 << 20):
             with self.subTest(size):
-                got = self.result("const ws = new WebSocket(args.url); const m = new Uint8Array(args.size); for (let i = 0; i < m.length; i += 65536) crypto.getRandomValues(m.subarray(i, i + 65536)); return await new Promise((y, n) => { ws.onopen = () => ws.send(m); ws.onmessage = (e) => { const b = new Uint8Array(e.data); ws.close(); y(b.length === m.length && b.every((x, i) => x === m[i])); }; ws.onerror = (e) => n(e.error); })",
+                got = self.result("const ws = new WebSocket(args.url); ws.binaryType = 'arraybuffer'; const m = new Uint8Array(args.size); for (let i = 0; i < m.length; i += 65536) crypto.getRandomValues(m.subarray(i, i + 65536)); return await new Promise((y, n) => { ws.onopen = () => ws.send(m); ws.onmessage = (e) => { const b = new Uint8Array(e.data); ws.close(); y(b.length === m.length && b.every((x, i) => x === m[i])); }; ws.onerror = (e) => n(e.error); })",
                                   url=self.url(server), size=size)
                 self.assertTrue(got)
+
+    def test_blobs_and_closes_by_the_compatibility_date(self):
+        server = self.server(websocket_echo)
+        got = self.result("""
+            const ws = new WebSocket(args.url);
+            ws.onopen = () => ws.send(new Uint8Array([1, 2]));
+            const seen = [ws.binaryType];
+            return await new Promise((y) => {
+              ws.onmessage = async (e) => { seen.push(e.data instanceof Blob, [...new Uint8Array(await e.data.arrayBuffer())]); ws.close(1000); };
+              ws.onclose = () => { seen.push(ws.readyState); y(seen); };
+            });""", url=self.url(server))
+        self.assertEqual(got, ["blob", True, [1, 2], 3])
+        pair = """
+            const [a, b] = Object.values(new WebSocketPair());
+            a.accept(args.options); b.accept();
+            const seen = [];
+            const closed = (ws) => new Promise((y) => ws.addEventListener('close', (e) => { seen.push([ws.readyState, e.code]); y(); }));
+            const both = [closed(a), closed(b)];
+            b.close(3000, 'x');
+            await (args.options ? both[0] : Promise.all(both));
+            if (args.options) { a.close(3001); await both[1]; }
+            return [seen, a.readyState, b.readyState];"""
+        self.assertEqual(self.result(pair), [[[3, 3000], [3, 3000]], 3, 3])
+        self.assertEqual(self.result(pair, options={"allowHalfOpen": True}), [[[2, 3000], [3, 3001]], 3, 3])
 
     def test_the_request(self):
         seen = []

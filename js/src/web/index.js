@@ -35,7 +35,7 @@ import './transferable_streams.js';
 import { URLPattern } from './url_pattern.js';
 import { URL, URLSearchParams, isURL, isURLSearchParams, parseURL } from './url.js';
 import { compileAtOnce, forbidSharedMemory } from './wasm.js';
-import { WebSocket, WebSocketPair, claimWebSocket, coupleLink, coupleTransport, handleWebSocketWith, isWebSocket, makePair, setConnect, setProtocol, webSocketOfLink } from './websocket.js';
+import { WebSocket, WebSocketPair, claimWebSocket, coupleLink, coupleTransport, handleWebSocketWith, isWebSocket, makePair, setConnect, setProtocol, webSocketOfLink, webSocketRules } from './websocket.js';
 import { setTimer } from '../link.js';
 
 /**
@@ -150,7 +150,7 @@ export function installWeb(target, hooks) {
     isHeaders, headersFromWire: fromWire, headersToWire: toWire, getHeader, putHeader, copyHeaders,
     isBody, takeWire, setBody, moveBody, cloneBody, dropBody, unusable, hasBody,
     LinkBody, relay, sendStream, streams,
-    WebSocket, WebSocketPair, isWebSocket, makePair, claimWebSocket, coupleLink, coupleTransport, webSocketOfLink, handleWebSocketWith, setProtocol,
+    WebSocket, WebSocketPair, isWebSocket, makePair, claimWebSocket, coupleLink, coupleTransport, webSocketOfLink, handleWebSocketWith, setProtocol, webSocketRules,
     // Others
     Event, EventTarget, MessageEvent, CloseEvent, ErrorEvent, fire, eventAttributes,
     AbortController, AbortSignal, newSignal, abortSignal, anySignal, isSignal, addAbortAlgorithm, removeAbortAlgorithm,
