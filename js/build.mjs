@@ -57,6 +57,8 @@ async function bundle(esbuild, { name, entry, inject = [] }, out) {
     inject,
     plugins: [hardenStreams],
     bundle: true,
+    minifyWhitespace: true,
+    minifySyntax: true,
     write: false,
     metafile: true,
     format: "iife",

@@ -99,6 +99,14 @@ export function streamReset(id, message) {
   if (receiving.delete(id) || known) natives.streamReset(id, message);
 }
 
+/** Ends a stream that is received: its handler is told as if the other side had done it. @param {number} id @param {string} message */
+export function breakReceiving(id, message) {
+  const handlers = receiving.get(id);
+  if (handlers === undefined) return;
+  streamReset(id, message);
+  guarded(() => handlers.reset?.(message));
+}
+
 /**
  * Receives a stream. The handler of data must have streamConsumed() called for what it has dealt with, or no more will come.
  * @param {number} id as the other side named it, or of newStream() @param {StreamHandlers} handlers data, end, reset

@@ -86,6 +86,8 @@ function init(call, given) {
   const flags = given.compatibilityFlags ?? [];
   for (let i = 0; i < flags.length; i++) worker.flags.add(flags[i]);
   rules.duplicateParameters = rule(worker.compatibilityDate, 'rpc_params_dup_stubs', 'rpc_params_transfer_stubs', '2026-01-20');
+  web.webSocketRules.blobs = rule(worker.compatibilityDate, 'websocket_standard_binary_type', 'no_websocket_standard_binary_type', '2026-03-17');
+  web.webSocketRules.answerClose = rule(worker.compatibilityDate, 'web_socket_auto_reply_to_close', 'web_socket_manual_reply_to_close', '2026-04-07');
   limits.cpuMs = given.limits?.cpuMs ?? 0;
   limits.subRequests = given.limits?.subRequests ?? 0;
   limits.wallMs = given.limits?.wallMs ?? 0;

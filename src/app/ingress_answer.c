@@ -184,6 +184,50 @@ static int send_whole(struct exchange *x, const struct answer *a, struct error *
 
 /* ---- upgrades ---- */
 
+static void client_write(void *conn, const void *data, size_t len)
+{
+    http_conn_write(conn, data, len);
+}
+
+static bool client_full(const void *conn)
+{
+    return http_conn_pending(conn) >= HTTP_OUTPUT_FULL;
+}
+
+static void client_pause(void *conn)
+{
+    http_conn_pause(conn);
+}
+
+static void client_resume(void *conn)
+{
+    http_conn_resume(conn);
+}
+
+static void client_end(void *conn)
+{
+    http_conn_end(conn);
+}
+
+static void client_abort(void *conn)
+{
+    http_conn_abort(conn);
+}
+
+static void client_holds(void *conn, size_t bytes)
+{
+    http_conn_hold(conn, bytes);
+}
+
+static const struct websocket_peer client = {.name = "client",
+                                             .write = client_write,
+                                             .full = client_full,
+                                             .pause = client_pause,
+                                             .holds = client_holds,
+                                             .resume = client_resume,
+                                             .end = client_end,
+                                             .abort = client_abort};
+
 static void on_websocket_over(void *user)
 {
     struct exchange *x = user;
@@ -235,8 +279,8 @@ static int send_upgrade(struct exchange *x, const struct answer *a, struct error
     buf_free(&b);
     if (r < 0)
         return -1;
-    x->websocket =
-        websocket_start(x->conn, x->link, (uint32_t)a->ws_in, (uint32_t)a->ws_out, on_websocket_over, x, err);
+    x->websocket = websocket_start(&client, x->conn, x->link, (uint32_t)a->ws_in, (uint32_t)a->ws_out, NULL,
+                                   on_websocket_over, x, err);
     if (x->websocket) {
         http_conn_upgrade(x->conn);
         return 0;

@@ -1,10 +1,18 @@
 #include "app/outgoing.h"
 
 #include "app/outgoing_internal.h"
+#include "app/reach.h"
+#include "app/tls.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #define MAX_CONNECTIONS 64L /* of one worker at once; more requests wait */
+#define MAIL_PORT 25        /* where nobody but a mail server has business */
 
 /* A socket of libcurl's that the loop watches. */
 struct watch {
@@ -31,8 +39,16 @@ void outgoing_close(struct outgoing *o)
 {
     if (!o)
         return;
+    tls_context_free(o->tls);
     curl_global_cleanup();
     free(o);
+}
+
+SSL_CTX *outgoing_tls(struct outgoing *o, struct error *err)
+{
+    if (!o->tls)
+        o->tls = tls_context_new(err);
+    return o->tls;
 }
 
 /* ---- the library on the loop ---- */
@@ -42,13 +58,12 @@ static void collect(struct outgoing_user *u)
     CURLMsg *m;
     int left;
     while (!u->freed && (m = curl_multi_info_read(u->multi, &left))) {
-        struct transfer *t = NULL;
+        struct outgoing_job *job = NULL;
         if (m->msg != CURLMSG_DONE)
             continue;
         CURLcode r = m->data.result;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&t);
-        transfer_stop(t);
-        transfer_done(t, r);
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&job);
+        job->done(job, r);
     }
 }
 
@@ -153,6 +168,7 @@ struct outgoing_user *outgoing_user_new(struct outgoing *o, enum reach reach)
         return NULL;
     u->outgoing = o;
     u->reach = reach;
+    u->held.max = MAX_HELD;
     return u;
 }
 
@@ -163,6 +179,8 @@ void outgoing_user_free(struct outgoing_user *u)
     u->freed = true;
     while (u->first)
         transfer_free(u->first);
+    while (u->first_socket)
+        u->first_socket->kill(u->first_socket);
     if (u->multi)
         curl_multi_cleanup(u->multi);
     if (u->timer)
@@ -170,25 +188,81 @@ void outgoing_user_free(struct outgoing_user *u)
     free(u);
 }
 
-void transfer_start(struct transfer *t)
+int outgoing_begin(struct outgoing_user *u, CURL *easy)
 {
-    if (prepare(t->user) < 0 || curl_multi_add_handle(t->user->multi, t->easy) != CURLM_OK) {
-        transfer_done(t, CURLE_OUT_OF_MEMORY);
-        return;
+    return prepare(u) < 0 || curl_multi_add_handle(u->multi, easy) != CURLM_OK ? -1 : 0;
+}
+
+/* ---- the rule ---- */
+
+static unsigned port_of(const struct curl_sockaddr *a)
+{
+    return ntohs(a->family == AF_INET6 ? ((const struct sockaddr_in6 *)(const void *)&a->addr)->sin6_port
+                                       : ((const struct sockaddr_in *)(const void *)&a->addr)->sin_port);
+}
+
+curl_socket_t outgoing_open_socket(struct outgoing_user *u, const struct curl_sockaddr *a,
+                                   char refused[REFUSED_MAX])
+{
+    if (a->family != AF_INET && a->family != AF_INET6) {
+        snprintf(refused, REFUSED_MAX, "an address that is none of the Internet");
+        return CURL_SOCKET_BAD;
     }
-    t->running = true;
+    if (port_of(a) == MAIL_PORT) {
+        snprintf(refused, REFUSED_MAX, "port %d", MAIL_PORT);
+        return CURL_SOCKET_BAD;
+    }
+    if (u->reach == REACH_ALL || reach_is_public(&a->addr))
+        return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
+    const void *address =
+        a->family == AF_INET
+            ? (const void *)&((const struct sockaddr_in *)(const void *)&a->addr)->sin_addr
+            : (const void *)&((const struct sockaddr_in6 *)(const void *)&a->addr)->sin6_addr;
+    if (!inet_ntop(a->family, address, refused, REFUSED_MAX))
+        snprintf(refused, REFUSED_MAX, "an address that is none of the Internet");
+    return CURL_SOCKET_BAD;
 }
 
-void transfer_stop(struct transfer *t)
+int outgoing_refused(const char *refused, const char *where, struct error *err)
 {
-    if (t->running)
-        curl_multi_remove_handle(t->user->multi, t->easy);
-    t->running = false;
+    if (strncmp(refused, "port ", 5) == 0)
+        return error_set(err, ERROR_DENIED,
+                         "connections to %s, where mail is delivered, are prohibited (%.200s)", refused,
+                         where);
+    return error_set(
+        err, ERROR_DENIED,
+        "a Dynamic Worker may not connect to %s (%.200s): it is no address of the public Internet", refused,
+        where);
 }
 
-void outgoing_connect(struct outgoing_user *u, struct link_call *call, struct cbor_reader args)
+/* ---- sockets ---- */
+
+int outgoing_socket_add(struct outgoing_user *u, struct outgoing_socket *s,
+                        void (*kill)(struct outgoing_socket *s), struct error *err)
 {
-    struct error err = {0};
-    error_set(&err, ERROR_UNSUPPORTED, "connect() is not supported by this version of Cloister; use fetch()");
-    link_throw(call, &err);
+    if (u->sockets >= MAX_SOCKETS)
+        return error_set(err, ERROR_LIMIT,
+                         "connect: %u connections of this Worker are open; no more can be opened",
+                         u->sockets);
+    s->user = u;
+    s->kill = kill;
+    s->prev = NULL;
+    s->next = u->first_socket;
+    if (s->next)
+        s->next->prev = s;
+    u->first_socket = s;
+    u->sockets++;
+    return 0;
+}
+
+void outgoing_socket_remove(struct outgoing_socket *s)
+{
+    struct outgoing_user *u = s->user;
+    if (!u)
+        return;
+    *(s->prev ? &s->prev->next : &u->first_socket) = s->next;
+    if (s->next)
+        s->next->prev = s->prev;
+    s->user = NULL;
+    u->sockets--;
 }

@@ -1,27 +1,46 @@
 /* One outgoing request. UNTRUSTED INPUT on both sides: the worker's arguments, the server's answer. */
+#include "app/outgoing_headers.h"
 #include "app/outgoing_internal.h"
-#include "app/reach.h"
 #include "base/parse.h"
 #include "link/cbor.h"
+#include "link/idtable.h"
 #include "link/worker_protocol.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #define URL_MAX (64u << 10)
 #define HEADERS_MAX (128u << 10)
 #define MAX_REDIRECTS 20u
-#define CONNECT_SECONDS 30L
 #define MAX_TRANSFERS 1000u
 
 /* ---- the end ---- */
+
+static void transfer_done(struct transfer *t, CURLcode r);
+
+static void transfer_start(struct transfer *t)
+{
+    if (outgoing_begin(t->user, t->easy) < 0)
+        transfer_done(t, CURLE_OUT_OF_MEMORY);
+    else
+        t->running = true;
+}
+
+static void transfer_stop(struct transfer *t)
+{
+    if (t->running)
+        curl_multi_remove_handle(t->user->multi, t->easy);
+    t->running = false;
+}
+
+static void on_done(struct outgoing_job *job, CURLcode r)
+{
+    struct transfer *t = container_of(job, struct transfer, job);
+    transfer_stop(t);
+    transfer_done(t, r);
+}
 
 void transfer_free(struct transfer *t)
 {
@@ -60,19 +79,10 @@ static void fail(struct transfer *t, const struct error *err)
         link_throw(call, err);
 }
 
-/* ---- the rule ---- */
-
 static curl_socket_t on_open(void *user, curlsocktype purpose, struct curl_sockaddr *a)
 {
     struct transfer *t = user;
-    if (t->user->reach == REACH_ALL || reach_is_public(&a->addr))
-        return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
-    const void *address = a->family == AF_INET
-                              ? (const void *)&((struct sockaddr_in *)(void *)&a->addr)->sin_addr
-                              : (const void *)&((struct sockaddr_in6 *)(void *)&a->addr)->sin6_addr;
-    if (!inet_ntop(a->family, address, t->refused, sizeof t->refused))
-        snprintf(t->refused, sizeof t->refused, "an address that is none of the Internet");
-    return CURL_SOCKET_BAD;
+    return outgoing_open_socket(t->user, a, t->refused);
 }
 
 /* ---- the request's body ---- */
@@ -346,9 +356,7 @@ static int follow(struct transfer *t, struct error *err)
 static void explain(struct transfer *t, CURLcode r, struct error *err)
 {
     if (t->refused[0])
-        error_set(err, ERROR_DENIED,
-                  "a Dynamic Worker may not connect to %s (%.200s): it is no address of the public Internet",
-                  t->refused, t->url);
+        outgoing_refused(t->refused, t->url, err);
     else if (r == CURLE_UNSUPPORTED_PROTOCOL)
         error_set(err, ERROR_DENIED, "fetch: only http: and https: addresses can be fetched, not %.200s",
                   t->url);
@@ -356,7 +364,7 @@ static void explain(struct transfer *t, CURLcode r, struct error *err)
         error_set(err, ERROR_GONE, "fetch: %s (%.200s)", curl_easy_strerror(r), t->url);
 }
 
-void transfer_done(struct transfer *t, CURLcode r)
+static void transfer_done(struct transfer *t, CURLcode r)
 {
     struct error err = {0};
     if (r == CURLE_OK && !t->answered && t->status == 0)
@@ -384,30 +392,10 @@ void transfer_done(struct transfer *t, CURLcode r)
 
 /* ---- the request's head: UNTRUSTED INPUT ---- */
 
-static bool is_token(const char *s)
-{
-    for (const char *p = s; *p; p++)
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
-              strchr("!#$%&'*+-.^_`|~", *p)))
-            return false;
-    return *s != '\0';
-}
-
 static bool is_private(const char *name)
 {
     return strcasecmp(name, "authorization") == 0 || strcasecmp(name, "cookie") == 0 ||
            strcasecmp(name, "proxy-authorization") == 0;
-}
-
-static bool is_ours(const char *name)
-{
-    static const char *const names[] = {"connection", "keep-alive", "transfer-encoding", "te",
-                                        "trailer",    "upgrade",    "proxy-connection",  "content-length",
-                                        "expect",     "host"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcasecmp(names[i], name) == 0)
-            return true;
-    return false;
 }
 
 static bool is_of_body(const char *name)
@@ -424,17 +412,15 @@ static int add_line(struct transfer *t, const char *line)
     return 0;
 }
 
-static int add_header(struct transfer *t, const char *name, const char *value, bool cross_origin,
-                      struct error *err)
+static int add_header(void *user, const char *name, const char *value, struct error *err)
 {
-    if (!is_token(name) || strpbrk(value, "\r\n"))
-        return error_field(err, "headers", "headers: \"%.64s\" cannot be sent", name);
+    struct transfer *t = user;
     if (strcasecmp(name, "content-length") == 0 && t->has_body && !t->inline_body) {
         uint64_t n;
         if (parse_u64(value, "headers", 0, INT64_MAX, &n, NULL) == 0)
             t->announced = n;
     }
-    if (is_ours(name) || (cross_origin && is_private(name)) || (!t->has_body && is_of_body(name)))
+    if (header_is_ours(name) || (t->crossed && is_private(name)) || (!t->has_body && is_of_body(name)))
         return 0;
     size_t len = strlen(name) + strlen(value) + 4;
     char *line = malloc(len);
@@ -451,28 +437,13 @@ static int add_headers(struct transfer *t, bool cross_origin, struct error *err)
     curl_slist_free_all(t->list);
     t->list = NULL;
     t->announced = UINT64_MAX;
+    t->crossed = cross_origin;
     /* What libcurl would add by itself. */
     if (add_line(t, "Expect:") < 0 || add_line(t, "Accept:") < 0)
         return error_oom(err);
     if (t->has_body && add_line(t, "Content-Type:") < 0)
         return error_oom(err);
-    char *p = t->headers, *end = t->headers + t->headers_len;
-    while (p < end) {
-        char *value = memchr(p, '\n', (size_t)(end - p)),
-             *stop = value ? memchr(value + 1, '\n', (size_t)(end - value - 1)) : NULL;
-        if (!value)
-            return error_field(err, "headers", "headers: a name without a value");
-        if (!stop)
-            stop = end;
-        char *name = strndup(p, (size_t)(value - p)), *text = strndup(value + 1, (size_t)(stop - value - 1));
-        int r = !name || !text ? error_oom(err) : add_header(t, name, text, cross_origin, err);
-        free(name);
-        free(text);
-        if (r < 0)
-            return -1;
-        p = stop < end ? stop + 1 : end;
-    }
-    return 0;
+    return headers_each(t->headers, t->headers_len, add_header, t, err);
 }
 
 static void set_method(struct transfer *t)
@@ -492,13 +463,23 @@ static void set_method(struct transfer *t)
     curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, strcmp(t->method, "HEAD") == 0 ? NULL : t->method);
 }
 
+/* Whom to trust, as tls.c has it. */
+static void set_authorities(CURL *e)
+{
+    const char *file = getenv("SSL_CERT_FILE"), *directory = getenv("SSL_CERT_DIR");
+    if (file)
+        curl_easy_setopt(e, CURLOPT_CAINFO, file);
+    if (directory)
+        curl_easy_setopt(e, CURLOPT_CAPATH, directory);
+}
+
 static int set_up(struct transfer *t, bool cross_origin, struct error *err)
 {
     CURL *e = t->easy;
     if (add_headers(t, cross_origin, err) < 0)
         return -1;
     curl_easy_setopt(e, CURLOPT_URL, t->url);
-    curl_easy_setopt(e, CURLOPT_PRIVATE, t);
+    curl_easy_setopt(e, CURLOPT_PRIVATE, &t->job);
     curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(e, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(e, CURLOPT_HTTPHEADER, t->list);
@@ -522,6 +503,7 @@ static int set_up(struct transfer *t, bool cross_origin, struct error *err)
     curl_easy_setopt(e, CURLOPT_SEEKDATA, t);
     curl_easy_setopt(e, CURLOPT_BUFFERSIZE, 65536L);
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    set_authorities(e);
     set_method(t);
     return 0;
 }
@@ -571,13 +553,12 @@ static int read_redirect(struct transfer *t, const struct cbor_reader *args, str
 
 static int read_args(struct transfer *t, const struct cbor_reader *args, struct error *err)
 {
-    bool ws = false;
     t->method = cbor_map_dup(args, "method", 64);
     t->url = cbor_map_dup(args, "url", URL_MAX);
     t->headers = cbor_map_dup(args, "headers", HEADERS_MAX);
     if (read_body(t, args, err) < 0 || read_redirect(t, args, err) < 0)
         return -1;
-    if (!t->method || !is_token(t->method))
+    if (!t->method || !header_is_token(t->method))
         return error_field(err, "method", "method: a name is expected");
     if (strcasecmp(t->method, "CONNECT") == 0 || strcasecmp(t->method, "TRACE") == 0)
         return error_field(err, "method", "method: %s cannot be sent", t->method);
@@ -586,10 +567,6 @@ static int read_args(struct transfer *t, const struct cbor_reader *args, struct 
     if (strncasecmp(t->url, "http://", 7) != 0 && strncasecmp(t->url, "https://", 8) != 0)
         return error_set(err, ERROR_DENIED,
                          "fetch: only http: and https: addresses can be fetched, not %.200s", t->url);
-    cbor_map_bool(args, "ws", false, &ws);
-    if (ws)
-        return error_set(err, ERROR_UNSUPPORTED,
-                         "outgoing WebSockets are not supported by this version of Cloister");
     t->headers_len = t->headers ? strlen(t->headers) : 0;
     return 0;
 }
@@ -604,6 +581,12 @@ static void on_cancel(void *user)
 void outgoing_fetch(struct outgoing_user *u, struct link_call *call, struct cbor_reader args)
 {
     struct error err = {0};
+    bool ws = false;
+    cbor_map_bool(&args, "ws", false, &ws);
+    if (ws) {
+        outgoing_upgrade(u, call, args);
+        return;
+    }
     struct transfer *t = u->count < MAX_TRANSFERS ? calloc(1, sizeof *t) : NULL;
     if (!t) {
         error_set(&err, ERROR_LIMIT, "fetch: %u requests of this Worker are under way; no more can be made",
@@ -611,6 +594,7 @@ void outgoing_fetch(struct outgoing_user *u, struct link_call *call, struct cbor
         link_throw(call, &err);
         return;
     }
+    t->job.done = on_done;
     t->user = u;
     t->next = u->first;
     if (t->next)

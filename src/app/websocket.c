@@ -6,6 +6,7 @@
 #include <endian.h>
 #include <nettle/base64.h>
 #include <nettle/sha1.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -15,7 +16,12 @@
 enum kind { KIND_TEXT = 1, KIND_BINARY = 2, KIND_CLOSE = 8 };
 
 struct websocket {
-    struct http_conn *conn; /* NULL: the client's side is over */
+    const struct websocket_peer *peer;
+    void *conn;                        /* NULL: the peer's side is over */
+    struct websocket_account *account; /* NULL: none */
+    size_t counted;                    /* there */
+    size_t receiving;                  /* bytes of a message that wslay has gathered */
+    bool in_control;                   /* the frame that comes is none of a message */
     struct link *link;
     uint32_t in, out; /* 0: that direction is over */
     wslay_event_context_ptr wslay;
@@ -24,9 +30,8 @@ struct websocket {
     struct buf to_worker; /* has no credit yet */
     struct buf from_worker;
     size_t unconsumed;
-    size_t partial; /* of a client's message whose end has not come; wslay has it */
-    bool control;   /* the frame that is coming is one */
     bool close_received, close_sent, busy;
+    bool broken; /* what wslay lets pass */
     void (*over)(void *user);
     void *user;
 };
@@ -56,16 +61,12 @@ static void free_if_over(struct websocket *w)
 {
     if (w->conn || w->in || w->out || w->busy)
         return;
+    if (w->account)
+        w->account->held -= w->counted;
     wslay_event_context_free(w->wslay);
     buf_free(&w->to_worker);
     buf_free(&w->from_worker);
     free(w);
-}
-
-static void count_held(struct websocket *w)
-{
-    if (w->conn)
-        http_conn_hold(w->conn, w->partial + w->to_worker.len + w->from_worker.len);
 }
 
 static void drop_streams(struct websocket *w, const char *text)
@@ -79,24 +80,26 @@ static void drop_streams(struct websocket *w, const char *text)
     w->in = w->out = 0;
 }
 
-/* Ends the client's side: in order when both closes have passed. */
+/* Ends the peer's side: in order when both closes have passed. */
 static void let_go(struct websocket *w, bool in_order)
 {
-    struct http_conn *c = w->conn;
+    void *c = w->conn;
     if (!c)
         return;
     w->conn = NULL;
     w->over(w->user);
     if (in_order)
-        http_conn_end(c);
+        w->peer->end(c);
     else
-        http_conn_abort(c);
+        w->peer->abort(c);
 }
 
 void websocket_gone(struct websocket *w)
 {
+    char text[64];
     w->conn = NULL;
-    drop_streams(w, "the client has left");
+    snprintf(text, sizeof text, "the %s has left", w->peer->name);
+    drop_streams(w, text);
     free_if_over(w);
 }
 
@@ -106,29 +109,60 @@ static void fail(struct websocket *w, const char *text)
     let_go(w, false);
 }
 
+static void fail_protocol(struct websocket *w)
+{
+    char text[64];
+    snprintf(text, sizeof text, "the %s broke the WebSocket protocol", w->peer->name);
+    fail(w, text);
+}
+
+/* Counts what is held now. False: it is too much, and this WebSocket is over. */
+static bool count_held(struct websocket *w)
+{
+    size_t now = w->conn ? w->receiving + w->to_worker.len + w->from_worker.len : 0;
+    if (w->conn && w->peer->holds)
+        w->peer->holds(w->conn, now);
+    if (!w->account)
+        return true;
+    w->account->held += now - w->counted;
+    w->counted = now;
+    if (w->account->held <= w->account->max)
+        return true;
+    fail(w, "the messages of this Worker's WebSockets that are on their way take too much memory");
+    return false;
+}
+
 static void check_closed(struct websocket *w)
 {
     if (w->close_received && w->close_sent)
         let_go(w, true);
 }
 
-/* ---- to the client ---- */
+/* ---- to the peer ---- */
 
 static ssize_t on_wslay_send(wslay_event_context_ptr ctx, const uint8_t *data, size_t len, int flags,
                              void *user)
 {
     struct websocket *w = user;
     if (w->conn)
-        http_conn_write(w->conn, data, len);
+        w->peer->write(w->conn, data, len);
     return (ssize_t)len;
+}
+
+static int on_wslay_mask(wslay_event_context_ptr ctx, uint8_t *to, size_t len, void *user)
+{
+    return getrandom(to, len, 0) == (ssize_t)len ? 0 : -1;
 }
 
 static void pump(struct websocket *w)
 {
     if (w->conn && wslay_event_send(w->wslay) < 0)
         fail(w, "the WebSocket broke");
-    if (wslay_event_get_close_sent(w->wslay))
-        w->close_sent = true;
+    if (!wslay_event_get_close_sent(w->wslay) || w->close_sent)
+        return;
+    w->close_sent = true;
+    if (w->conn && !w->close_received && w->peer->closing)
+        w->peer->closing(w->conn);
 }
 
 /* UNTRUSTED INPUT. False: it is malformed. */
@@ -200,13 +234,12 @@ static void on_out_data(void *user, uint32_t stream, const uint8_t *data, size_t
     }
     if (taken < 0) {
         fail(w, "the Worker sent a malformed WebSocket message");
-    } else if (!w->conn || http_conn_pending(w->conn) < HTTP_OUTPUT_FULL) {
+    } else if (!w->conn || !w->peer->full(w->conn)) {
         link_stream_consumed(w->link, stream, len);
     } else {
         w->unconsumed += len;
     }
-    count_held(w);
-    if (w->conn)
+    if (w->conn && count_held(w))
         check_closed(w);
     w->busy = false;
     free_if_over(w);
@@ -263,7 +296,7 @@ static void on_in_writable(void *user, uint32_t stream)
     send_held(w);
     count_held(w);
     if (w->to_worker.len == 0 && w->conn)
-        http_conn_resume(w->conn);
+        w->peer->resume(w->conn);
     else
         free_if_over(w);
 }
@@ -285,32 +318,33 @@ static void send_message(struct websocket *w, enum kind kind, const uint8_t *dat
     buf_append(&w->to_worker, data, len);
 }
 
-static void on_wslay_start(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_start_arg *arg,
+static void on_wslay_frame(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_start_arg *arg,
                            void *user)
 {
     struct websocket *w = user;
-    w->control = wslay_is_ctrl_frame(arg->opcode);
+    w->in_control = wslay_is_ctrl_frame(arg->opcode);
 }
 
 static void on_wslay_chunk(wslay_event_context_ptr ctx, const struct wslay_event_on_frame_recv_chunk_arg *arg,
                            void *user)
 {
     struct websocket *w = user;
-    if (!w->control)
-        w->partial += arg->data_length;
+    if (!w->in_control)
+        w->receiving += arg->data_length;
 }
 
-/* UNTRUSTED INPUT: a whole message of the client. */
+/* UNTRUSTED INPUT: a whole message of the peer. */
 static void on_wslay_message(wslay_event_context_ptr ctx, const struct wslay_event_on_msg_recv_arg *arg,
                              void *user)
 {
     struct websocket *w = user;
-    if (!wslay_is_ctrl_frame(arg->opcode)) /* those come between the pieces of others */
-        w->partial = 0;
+    if (!wslay_is_ctrl_frame(arg->opcode))
+        w->receiving = 0;
     if (arg->opcode == WSLAY_CONNECTION_CLOSE) {
         uint8_t payload[128];
         size_t len = 0;
         w->close_received = true;
+        w->broken = arg->msg_length == 1;                     /* half a code */
         if (arg->msg_length >= 2 && arg->msg_length <= 125) { /* the code is the network's order there */
             memcpy(payload, arg->msg, arg->msg_length);
             payload[0] = arg->msg[1];
@@ -342,44 +376,57 @@ void websocket_raw(struct websocket *w, const uint8_t *data, size_t len)
     w->busy = true;
     w->input = data;
     w->input_len = len;
-    if (wslay_event_recv(w->wslay) < 0 || w->to_worker.failed) {
-        fail(w, "the client broke the WebSocket protocol");
+    if (wslay_event_recv(w->wslay) < 0 || w->broken || w->to_worker.failed) {
+        fail_protocol(w);
     } else {
         pump(w); /* pongs, and the answer to a close */
         send_held(w);
         if (w->conn && w->to_worker.len > 0)
-            http_conn_pause(w->conn);
+            w->peer->pause(w->conn);
         if (!wslay_event_get_read_enabled(w->wslay) && !w->close_received && w->close_sent)
-            fail(w, "the client broke the WebSocket protocol"); /* wslay has told it why */
-        check_closed(w);
+            fail_protocol(w); /* wslay has told it why */
+        if (count_held(w))
+            check_closed(w);
     }
     w->input = NULL;
-    count_held(w);
     w->busy = false;
     free_if_over(w);
 }
 
-struct websocket *websocket_start(struct http_conn *c, struct link *l, uint32_t in, uint32_t out,
-                                  void (*over)(void *user), void *user, struct error *err)
+static int open_wslay(struct websocket *w)
+{
+    static const struct wslay_event_callbacks callbacks = {.recv_callback = on_wslay_recv,
+                                                           .send_callback = on_wslay_send,
+                                                           .genmask_callback = on_wslay_mask,
+                                                           .on_frame_recv_start_callback = on_wslay_frame,
+                                                           .on_frame_recv_chunk_callback = on_wslay_chunk,
+                                                           .on_msg_recv_callback = on_wslay_message};
+    int r = w->peer->is_server ? wslay_event_context_client_init(&w->wslay, &callbacks, w)
+                               : wslay_event_context_server_init(&w->wslay, &callbacks, w);
+    if (r == 0)
+        wslay_event_config_set_max_recv_msg_length(w->wslay, WEBSOCKET_MESSAGE_MAX);
+    return r;
+}
+
+struct websocket *websocket_start(const struct websocket_peer *peer, void *conn, struct link *l, uint32_t in,
+                                  uint32_t out, struct websocket_account *account, void (*over)(void *user),
+                                  void *user, struct error *err)
 {
     static const struct link_stream_ops in_ops = {.writable = on_in_writable, .reset = on_in_reset};
     static const struct link_stream_ops out_ops = {
         .data = on_out_data, .end = on_out_end, .reset = on_out_reset};
-    static const struct wslay_event_callbacks callbacks = {.recv_callback = on_wslay_recv,
-                                                           .send_callback = on_wslay_send,
-                                                           .on_frame_recv_start_callback = on_wslay_start,
-                                                           .on_frame_recv_chunk_callback = on_wslay_chunk,
-                                                           .on_msg_recv_callback = on_wslay_message};
     struct websocket *w = calloc(1, sizeof *w);
-    if (!w || wslay_event_context_server_init(&w->wslay, &callbacks, w) != 0) {
+    if (w)
+        w->peer = peer;
+    if (!w || open_wslay(w) != 0) {
         free(w);
         error_oom(err);
         return NULL;
     }
-    wslay_event_config_set_max_recv_msg_length(w->wslay, WEBSOCKET_MESSAGE_MAX);
     buf_init(&w->to_worker, WEBSOCKET_MESSAGE_MAX + (1u << 20));
     buf_init(&w->from_worker, WEBSOCKET_MESSAGE_MAX + LINK_STREAM_WINDOW + HEAD);
     w->link = l;
+    w->account = account;
     w->over = over;
     w->user = user;
     if (link_stream_open_send(l, in, &in_ops, w, err) < 0)
@@ -388,7 +435,7 @@ struct websocket *websocket_start(struct http_conn *c, struct link *l, uint32_t 
     if (link_stream_open_receive(l, out, &out_ops, w, err) < 0)
         goto fail;
     w->out = out;
-    w->conn = c;
+    w->conn = conn;
     return w;
 fail:
     drop_streams(w, "the WebSocket could not be opened");

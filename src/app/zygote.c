@@ -22,6 +22,8 @@
  * child. */
 #define RESTART_MIN_MS 100u
 #define RESTART_MAX_MS 10000u
+#define RESERVE_LEAST 2u
+#define REFILL_MS 20u
 
 enum stage { STAGE_ASKED, STAGE_RESERVE, STAGE_TAKEN };
 
@@ -49,7 +51,11 @@ struct zygote {
     char *program;
     unsigned reserve[KINDS];
     struct worker_groups *groups; /* NULL: none */
-    int control;                  /* -1: it is not up */
+    unsigned extra;               /* workers in reserve beyond that, after a burst */
+    bool burst;                   /* since the last look */
+    uv_timer_t shrink, pace;
+    int open_timers; /* while closing */
+    int control;     /* -1: it is not up */
     pid_t pid;
     bool closing;
     uint64_t restart_ms;
@@ -138,21 +144,51 @@ static unsigned waiting(const struct zygote *z, enum zygote_child_kind kind)
     return n;
 }
 
-/* Brings the reserve to its size. What cannot be asked for now is asked for at the next occasion. */
-static void refill(struct zygote *z)
+static void on_pace(uv_timer_t *t);
+
+static unsigned reserve_of(const struct zygote *z, unsigned kind)
+{
+    return z->reserve[kind] + (kind == ZYGOTE_WORKER ? z->extra : 0);
+}
+
+static bool ask_for(struct zygote *z, enum zygote_child_kind kind)
 {
     struct error err = {0};
+    if (ask(z, kind, &err) == 0)
+        return true;
+    if (err.kind != ERROR_SYSTEM || err.errnum != EAGAIN)
+        log_warn("%s", err.message);
+    return false;
+}
+
+/* Brings the reserve to its size: at once what is waited for and the least, the rest one by one, since a
+ * child that warms itself takes the processor from those that were just taken. What cannot be asked for now
+ * is asked for at the next occasion. */
+static void refill(struct zygote *z)
+{
+    bool more = false;
     if (z->control < 0)
         return;
-    for (unsigned kind = 0; kind < KINDS; kind++) {
-        unsigned want = z->reserve[kind] + waiting(z, (enum zygote_child_kind)kind);
-        while (z->asked[kind] + z->ready[kind] < want)
-            if (ask(z, (enum zygote_child_kind)kind, &err) < 0) {
-                if (err.kind != ERROR_SYSTEM || err.errnum != EAGAIN)
-                    log_warn("%s", err.message);
+    for (unsigned k = 0; k < KINDS; k++) {
+        enum zygote_child_kind kind = (enum zygote_child_kind)k;
+        unsigned want = reserve_of(z, kind) + waiting(z, kind),
+                 least = (want < RESERVE_LEAST ? want : RESERVE_LEAST) + waiting(z, kind);
+        while (z->asked[k] + z->ready[k] < least)
+            if (!ask_for(z, kind))
                 return;
-            }
+        more |= z->asked[k] + z->ready[k] < want;
     }
+    if (more && !uv_is_active((uv_handle_t *)&z->pace))
+        uv_timer_start(&z->pace, on_pace, REFILL_MS, 0);
+}
+
+static void on_pace(uv_timer_t *t)
+{
+    struct zygote *z = t->data;
+    for (unsigned k = 0; k < KINDS; k++)
+        if (z->control >= 0 && z->asked[k] + z->ready[k] < reserve_of(z, k))
+            ask_for(z, (enum zygote_child_kind)k);
+    refill(z);
 }
 
 /* ---- hearing ---- */
@@ -259,6 +295,40 @@ static void on_readable(uv_poll_t *p, int status, int events)
         on_message(z, &m, pidfd);
     }
     refill(z);
+}
+
+/* ---- the reserve ---- */
+
+/* The one that was forked first: it is the warmest. */
+static struct child *in_reserve(struct zygote *z, enum zygote_child_kind kind)
+{
+    struct child *oldest = NULL;
+    for (struct idnode *n = z->ready[kind] ? z->children.first : NULL; n; n = n->next)
+        if (child_of(n)->stage == STAGE_RESERVE && child_of(n)->kind == kind)
+            oldest = child_of(n); /* newest first */
+    return oldest;
+}
+
+static void grow(struct zygote *z)
+{
+    unsigned most =
+        z->reserve[ZYGOTE_WORKER] < ZYGOTE_RESERVE_MAX ? ZYGOTE_RESERVE_MAX - z->reserve[ZYGOTE_WORKER] : 0;
+    z->burst = true;
+    z->extra = z->extra + z->reserve[ZYGOTE_WORKER] < most ? z->extra + z->reserve[ZYGOTE_WORKER] : most;
+}
+
+static void on_shrink(uv_timer_t *t)
+{
+    struct zygote *z = t->data;
+    bool burst = z->burst;
+    z->burst = false;
+    if (burst || z->extra == 0)
+        return;
+    z->extra /= 2;
+    while (z->ready[ZYGOTE_WORKER] > reserve_of(z, ZYGOTE_WORKER)) {
+        z->ready[ZYGOTE_WORKER]--;
+        free_child(z, in_reserve(z, ZYGOTE_WORKER)); /* it ends when its link does */
+    }
 }
 
 /* ---- its life ---- */
@@ -381,10 +451,16 @@ int zygote_open(struct zygote **ret, const struct zygote_config *config, struct 
         error_oom(err);
         goto fail;
     }
-    if (launch(z, err) < 0)
-        goto fail;
     uv_timer_init(z->loop, &z->restart);
-    z->restart.data = z;
+    uv_timer_init(z->loop, &z->shrink);
+    uv_timer_init(z->loop, &z->pace);
+    z->restart.data = z->shrink.data = z->pace.data = z;
+    if (launch(z, err) < 0) {
+        zygote_close(z);
+        return -1;
+    }
+    uv_timer_start(&z->shrink, on_shrink, ZYGOTE_RESERVE_SHRINK_MS, ZYGOTE_RESERVE_SHRINK_MS);
+    uv_unref((uv_handle_t *)&z->shrink);
     *ret = z;
     return 0;
 fail:
@@ -395,7 +471,9 @@ fail:
 
 static void on_closed(uv_handle_t *h)
 {
-    free(h->data);
+    struct zygote *z = h->data;
+    if (--z->open_timers == 0)
+        free(z);
 }
 
 void zygote_close(struct zygote *z)
@@ -412,20 +490,13 @@ void zygote_close(struct zygote *z)
     while (z->children.first)
         free_child(z, child_of(z->children.first));
     free(z->program);
+    z->open_timers = 3;
     uv_close((uv_handle_t *)&z->restart, on_closed);
+    uv_close((uv_handle_t *)&z->shrink, on_closed);
+    uv_close((uv_handle_t *)&z->pace, on_closed);
 }
 
 /* ---- children ---- */
-
-/* The one that was forked first: it is the warmest. */
-static struct child *in_reserve(struct zygote *z, enum zygote_child_kind kind)
-{
-    struct child *oldest = NULL;
-    for (struct idnode *n = z->ready[kind] ? z->children.first : NULL; n; n = n->next)
-        if (child_of(n)->stage == STAGE_RESERVE && child_of(n)->kind == kind)
-            oldest = child_of(n); /* newest first */
-    return oldest;
-}
 
 bool zygote_take(struct zygote *z, enum zygote_child_kind kind, struct zygote_child *ret, zygote_child_fn fn,
                  void *user)
@@ -433,6 +504,8 @@ bool zygote_take(struct zygote *z, enum zygote_child_kind kind, struct zygote_ch
     struct child *c = in_reserve(z, kind);
     if (c) {
         z->ready[kind]--;
+        if (kind == ZYGOTE_WORKER && z->ready[kind] == 0)
+            grow(z);
         hand_over(c, ret);
         refill(z);
         return true;

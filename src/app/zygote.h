@@ -24,6 +24,10 @@ struct zygote_config {
     struct worker_groups *groups; /* where each child gets a control group from; NULL: none; borrowed */
 };
 #define ZYGOTE_RESERVE 4u
+/* A burst that empties the reserve makes it larger, up to this; a while without one makes it smaller again.
+ */
+#define ZYGOTE_RESERVE_MAX 32u
+#define ZYGOTE_RESERVE_SHRINK_MS 30000u
 #define ZYGOTE_COMPILER_RESERVE 1u
 /* The wall of a compiler: some 260 MB are its own before it has compiled anything (it begins with an engine
  * anew). */

@@ -61,7 +61,11 @@
  *
  * fetch     An outgoing request: as `fetch` above ({method, url, headers, body, ws}) plus redirect: "follow"|"manual"|
  *           "error"; the answer likewise, plus url: text (after redirects). THROW code ERROR_PERMISSION: refused by rule.
- * connect   {host, port, tls: bool} -> {in: sid, out: sid}
+ *           With ws: a WebSocket's handshake. 101: {.., ws: {in: sid (daemon sends), out: sid (worker sends)}}, messages as above; else
+ *           the server's answer as it is, redirects too.
+ * connect   {host: text, port, tls: "off"|"on"|"starttls"} -> {in: sid (daemon sends), out: sid (worker sends), socket: capability
+ *           with "starttls"}. END is TCP's half-close, both ways; RESET of `out` breaks the connection off; when both are over it closes.
+ *   socket: startTls {} -> {in, out}   once: the streams until then are RESET, and the new ones speak TLS
  *
  * The rest is of role host alone:
  *

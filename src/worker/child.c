@@ -51,11 +51,19 @@ static void log_nowhere(int level, const char *text)
     (void)text;
 }
 
+/* What a first request needs and can be had before: the engine's threads, and the pages of memory that it
+ * reads and writes. */
+static int warm(struct error *err)
+{
+    engine_settle();
+    return warm_up(1, err);
+}
+
 void child_rehearse(void)
 {
     struct error err = {0};
     worker.log = log_nowhere;
-    if (cpu_limit_start(&err) < 0 || engine_begin(&err) < 0 || warm_up(1, &err) < 0)
+    if (cpu_limit_start(&err) < 0 || warm(&err) < 0 || engine_begin(&err) < 0)
         _exit(1);
 }
 
@@ -118,6 +126,10 @@ _Noreturn void child_main(const struct jail *jail, const struct child_start *sta
         give_up(&err);
     if (start->compiler &&
         (engine_restart(start->compiler, &err) < 0 || warm_up(COMPILER_WARM_UPS, &err) < 0))
+        give_up(&err);
+    if (start->compiler)
+        engine_settle();
+    else if (warm(&err) < 0)
         give_up(&err);
     wait_for_work();
     loop_open(CHILD_LINK_FD);

@@ -17,7 +17,9 @@
 
 #define TICK_MS 20u
 #define LAST_TICK_MS 50u /* of CPU time, for the timer below */
-#define GRACE_MS 500u    /* that the engine gets to stop */
+#define GRACE_MS                                                                                             \
+    1500u /* of CPU time, that the engine gets to stop: its watch is a thread, which may not be run for a    \
+             while */
 
 static void watch(void);
 

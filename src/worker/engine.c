@@ -59,6 +59,11 @@ int engine_prepare(struct error *err)
         /* Running code looks for itself whether it is to stop; the other way, a thread that interrupts it
          * until it is caught inside compiled code, takes long to stop chains of short microtasks. */
         {"JSC_usePollingTraps", "1"},
+        /* The library's functions are interpreted for some hundred calls: machine code made in the zygote
+         * would have to be written to (its counters and caches) in many more pages, and code made in each
+         * worker takes longer than most workers live. */
+        {"JSC_thresholdForJITAfterWarmUp", "8000"},
+        {"JSC_thresholdForJITSoon", "8000"},
     };
     for (size_t i = 0; i < sizeof environment / sizeof *environment; i++)
         if (setenv(environment[i][0], environment[i][1], 1) < 0)
@@ -169,10 +174,16 @@ int engine_restart(const char *bundle, struct error *err)
     return start_context(bundle, err);
 }
 
-int engine_begin(struct error *err)
+void engine_settle(void)
 {
     internals.set_option("useConcurrentJIT=1", true);
+    internals.set_option("thresholdForJITAfterWarmUp=500", true); /* the guest's code is compiled as ever */
+    internals.set_option("thresholdForJITSoon=100", true);
     internals.freeze_options();
+}
+
+int engine_begin(struct error *err)
+{
     worker.started_ns = clock_monotonic_ns();
     JSValueRef exception = NULL;
     if (!worker.functions[DISPATCH_START])
@@ -216,6 +227,8 @@ bool engine_enter(enum dispatch_function fn, uint32_t request, size_t argc, cons
     requests_enter(request);
     JSObjectCallAsFunction(worker.ctx, worker.functions[fn], worker.dispatch, argc, argv, &exception);
     uint32_t last = requests_leave();
+    /* Many short entries: the engine's own watch, a thread, may come too late for each. */
+    worker.terminated |= requests_is_over(last);
     if (exception || worker.terminated)
         after_entry(last, exception);
     return !exception;

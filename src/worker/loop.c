@@ -16,12 +16,14 @@
 #include <glib.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define MAX_POLLED 16
 #define GLIB_EVERY_NS 2000000u    /* under load the engine's deferred work gets its turn this often */
 #define FRAMES_BEFORE_TIMERS 256u /* a flood of frames must not starve timers */
+#define LOOK_NS 60000u
 #define FLUSH_PENDING ((size_t)128 << 10)
 
 static void flush_if_much(void)
@@ -74,6 +76,19 @@ static int timeout_ms(gint glib_timeout)
     return glib_timeout < 0 ? mine : mine < 0 || glib_timeout < mine ? glib_timeout : mine;
 }
 
+/* Waking a process up costs more than many an answer takes: whoever was just busy looks for a while before it
+ * sleeps. */
+static bool look_a_while(struct pollfd *fds, nfds_t count)
+{
+    uint64_t until = clock_monotonic_ns() + LOOK_NS;
+    do {
+        if (poll(fds, count, 0) > 0)
+            return true;
+        sched_yield();
+    } while (clock_monotonic_ns() < until);
+    return false;
+}
+
 /* Waits for anything (or looks only), and runs the engine's deferred work that is due. */
 static void wait_and_run_glib(bool wait)
 {
@@ -90,7 +105,9 @@ static void wait_and_run_glib(bool wait)
     bool output = link_output(worker.link, &iov, 1) > 0;
     polled[0] = (GPollFD){.fd = connection.fd, .events = (gushort)(G_IO_IN | (output ? G_IO_OUT : 0))};
     /* GPollFD is struct pollfd by another name (its documentation promises so). */
-    poll((struct pollfd *)(void *)polled, (nfds_t)count + 1, wait ? timeout_ms(glib_timeout) : 0);
+    struct pollfd *fds = (struct pollfd *)(void *)polled;
+    if (!wait || !look_a_while(fds, (nfds_t)count + 1))
+        poll(fds, (nfds_t)count + 1, wait ? timeout_ms(glib_timeout) : 0);
     if (g_main_context_check(context, priority, polled + 1, count))
         g_main_context_dispatch(context);
     g_main_context_release(context);

@@ -8,12 +8,15 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define MAX_BUNDLE ((size_t)64 << 20)
+/* Memory for a body of some megabytes is kept for the next one: new pages cost more than copying does. */
+#define KEPT_MEMORY (8 << 20)
 
 /* The bundles lie beside the program. */
 static char *read_bundle(const char *name, struct error *err)
@@ -67,6 +70,8 @@ int main(int argc, char **argv)
     int status;
     if (argc < 2)
         return usage();
+    mallopt(M_MMAP_THRESHOLD, KEPT_MEMORY);
+    mallopt(M_TRIM_THRESHOLD, KEPT_MEMORY);
     if (engine_prepare(&err) < 0)
         status = -1;
     else if (strcmp(argv[1], "--shell") == 0)

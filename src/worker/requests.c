@@ -122,6 +122,12 @@ void requests_mark_spent(uint32_t request)
         r->spent = true;
 }
 
+bool requests_is_over(uint32_t request)
+{
+    const struct request *r = find(request);
+    return r && !r->spent && r->limit_ns != UINT64_MAX && r->used_ns > r->limit_ns;
+}
+
 uint64_t requests_limit_of(uint32_t request)
 {
     const struct request *r = find(request);

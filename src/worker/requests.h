@@ -25,6 +25,8 @@ uint64_t requests_entry_start(void);
 /* Whether this request has used up its time. */
 bool requests_is_spent(uint32_t request);
 void requests_mark_spent(uint32_t request);
+/* Whether it goes on, has used more than its limit, and nothing was done about it yet. */
+bool requests_is_over(uint32_t request);
 uint64_t requests_limit_of(uint32_t request);
 void natives_requests(JSContextRef ctx, JSObjectRef natives);
 

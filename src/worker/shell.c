@@ -172,7 +172,7 @@ int shell_main(const char *bundle, char **files)
 {
     struct error err = {0};
     worker.log = shell_log;
-    if (engine_start(bundle, &err) < 0 || engine_begin(&err) < 0) {
+    if (engine_start(bundle, &err) < 0 || (engine_settle(), engine_begin(&err) < 0)) {
         fprintf(stderr, "cloister-worker: %s\n", err.message);
         return 1;
     }

@@ -59,7 +59,9 @@ int engine_prepare(struct error *err);
 int engine_start(const char *bundle, struct error *err);
 /* Another bundle in a context of its own, instead of the one that was started. */
 int engine_restart(const char *bundle, struct error *err);
-/* In the worker itself (after the fork): dispatch.start(). */
+/* In the worker itself, after the fork: from here on the engine may have threads. */
+void engine_settle(void);
+/* When the worker is wanted: dispatch.start(). */
 int engine_begin(struct error *err);
 /* One entry into the library. False: it threw or was stopped. */
 bool engine_enter(enum dispatch_function fn, uint32_t request, size_t argc, const JSValueRef argv[]);

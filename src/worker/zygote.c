@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WARM_UPS 32u /* enough for the engine to compile what each call runs through */
+#define WARM_UPS 4u /* enough for the interpreter's caches to fill */
 #define MAX_FDS (1 + ZYGOTE_MAX_CGROUP_FDS)
 
 struct born {

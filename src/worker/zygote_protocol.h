@@ -17,13 +17,14 @@
  * errno value ENDED      after FORKED: the child is gone and reaped; `status` as of waitpid(2)
  *
  * Requests may be sent without waiting for answers; answers to FORK come in the order of the requests. A
- * child first warms itself (some milliseconds), then reads its link, where the daemon speaks the host side
- * (worker_protocol.h) and `init` comes first. What is sent early is read when the child is warm. So: fork
- * ahead, keep a few, claim one by sending `init`. Limits of a control group may be set any time.
+ * child first warms itself (some milliseconds: it rehearses a request), then reads its link, where the daemon
+ * speaks the host side (worker_protocol.h) and `init` comes first. What is sent early is read when the child
+ * is warm. So: fork ahead, keep a few, claim one by sending `init`. Limits of a control group may be set any
+ * time.
  *
  * Memory: a child shares with the zygote what neither has written: the engine, the library, in all some 50 MB
  * that count as resident and anonymous in /proc/PID/status, and are nobody's to pay for. Its own is
- * Private_Dirty of /proc/PID/smaps_rollup (1.5 MB at first), or what its memory control group counts; a
+ * Private_Dirty of /proc/PID/smaps_rollup (3 MB at first), or what its memory control group counts; a
  * watcher without either may take resident memory less what it was before `init`.
  *
  * A child that ends by itself: 0 after the link closed in an orderly way, else a WORKER_EXIT_* of

@@ -161,12 +161,23 @@ test('multipart: there and back', async () => {
   equal(file.type, 'application/x-thing');
   equal(String(new Uint8Array(await file.arrayBuffer())), '0,255,13,10');
 });
+test('multipart: bodies as others write them', async () => {
+  const parse = async (text) => [...(await new Response(text, { headers: { 'content-type': 'multipart/form-data; boundary=B' } }).formData())].map(([name, value]) => `${name}=${value}`).join();
+  const head = (name) => `Content-Disposition: form-data; name="${name}"`;
+  equal(await parse(`--B\n${head('a')}\n\none\n--B\n${head('b')}\n\ntwo\r\n--B--`), 'a=one,b=two');
+  equal(await parse(`--B\r\n${head('a')}\n\r\none\r\n--B\n${head('b')}\r\n\n\n--B--\n`), 'a=one,b=');
+  equal(await parse(`not for us\r\n--BB\r\n--B \t\r\n${head('a')}\r\n\r\none\r\n--B--  \r\nnor --B\r\n${head('c')}\r\n\r\nthis\r\n--B--`), 'a=one');
+  // What only begins like a delimiter, or is not at the beginning of a line, is data.
+  equal(await parse(`--B\r\n${head('a')}\r\n\r\n--BB\r\n--B x\r\n --B\r\n--B\r.\r\n--B--`), 'a=--BB\r\n--B x\r\n --B\r\n--B\r.');
+  equal(await parse(`--B\r\n${head('a')}\r\n\r\n--B\r\n${head('b')}\r\n\r\n\r\r\n--B--`), 'a=,b=\r');
+});
 test('multipart: malformed bodies are refused', async () => {
   const parse = (text, type = 'multipart/form-data; boundary=B') => new Response(text, { headers: { 'content-type': type } }).formData();
   equal([...(await parse('--B--'))].length, 0);
   equal((await parse('--B\r\nContent-Disposition: form-data; name=a\r\n\r\nx\r\n--B--')).get('a'), 'x');
-  for (const [text, why] of [['', 'the boundary is not there'], ['--B', 'a boundary is not followed by a line end'], ['--B\r\n', 'a part has no end of its headers'], ['--B\r\n\r\nx\r\n--B--', 'a part has no name'],
-    ['--B\r\nContent-Disposition: form-data; name="a"\r\n\r\nx', 'the last boundary is missing'], ['--B\r\nnothing\r\n\r\n', 'a header without a colon'], ['--B\r\nContent-Disposition: attachment; name="a"\r\n\r\nx\r\n--B--', 'a part is not form-data']]) {
+  for (const [text, why] of [['', 'the boundary is not there'], ['--B', 'the boundary is not there'], ['x--B--', 'the boundary is not there'], ['--BB--', 'the boundary is not there'], ['--B\r--', 'the boundary is not there'], ['--B\r\n', 'a part has no end of its headers'], ['--B\r\n\r\nx\r\n--B--', 'a part has no name'],
+    ['--B\r\nContent-Disposition: form-data; name="a"\r\n\r\nx', 'the last boundary is missing'], ['--B\r\nContent-Disposition: form-data; name="a"\r\n\rx\r\n--B--', 'a header without a colon'],
+    ['--B\nContent-Disposition: form-data; name="a"\n\nx--B--', 'the last boundary is missing'], ['--B\r\nnothing\r\n\r\n', 'a header without a colon'], ['--B\r\nContent-Disposition: attachment; name="a"\r\n\r\nx\r\n--B--', 'a part is not form-data']]) {
     await rejects(parse(text), { name: 'TypeError', message: `Malformed multipart/form-data body: ${why}` });
   }
   await rejects(parse('', 'multipart/form-data'), { name: 'TypeError', message: 'No boundary in the Content-Type of a multipart/form-data body' });

@@ -38,7 +38,7 @@ export default { async fetch(request, env) {
     case '/echo': return new Response(request.body);
     case '/sleepy': await sleep(n); return new Response(name);
     case '/crash': { const all = []; for (;;) all.push(new Uint8Array(16 << 20).fill(1)); }
-    case '/ws': { const { 0: a, 1: b } = new WebSocketPair(); b.accept(); b.addEventListener('message', (e) => b.send(e.data.byteLength)); return new Response(null, { status: 101, webSocket: a }); }
+    case '/ws': { const { 0: a, 1: b } = new WebSocketPair(); b.accept(); b.binaryType = 'arraybuffer'; b.addEventListener('message', (e) => b.send(e.data.byteLength)); return new Response(null, { status: 101, webSocket: a }); }
   }
   return new Response('not found', { status: 404 });
 } };

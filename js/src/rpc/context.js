@@ -30,6 +30,8 @@ export class RequestContext {
     this.onEnd = null;
     /** What its trace says (events.js), when someone listens. @type {any} */
     this.trace = null;
+    /** Whose connections outlast the event: a Durable Object's. @type {{disposables: Set<{dispose: () => void}>, holds: number}|null} */
+    this.keeper = null;
     contexts.set(this.id, this);
     const wallMs = tighter(limits.wallMs, own?.wallMs);
     /** Of the wall time limit; 0: there is none. */
@@ -94,6 +96,24 @@ export class RequestContext {
     owed.forEach((reject) => reject(error));
     this.end();
   }
+}
+
+/**
+ * Closes something at the end of the request that is running, or of the Durable Object that it is for. @param {() => void} close called once, unless the
+ * returned function is @returns {() => void} it is closed already
+ */
+export function closeAtEnd(close) {
+  const context = currentContext();
+  if (context === null) return () => {};
+  const { keeper } = context;
+  const { disposables } = keeper ?? context;
+  const entry = { dispose: () => { forget(); close(); } };
+  if (keeper !== null) keeper.holds++;
+  const forget = () => {
+    if (disposables.delete(entry) && keeper !== null) keeper.holds--;
+  };
+  disposables.add(entry);
+  return forget;
 }
 
 /** @param {number} common @param {number|undefined} own 0 or absent: none */

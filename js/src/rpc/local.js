@@ -205,7 +205,8 @@ export class LocalTarget extends Target {
         const before = natives.requestCurrent();
         context?.enter();
         invoke(this.receiver, path, op, payload, result, context);
-        natives.requestEnter(before);
+        // Who called from within a request goes on in that one; else what it left to microtasks belongs to it.
+        if (before !== 0) natives.requestEnter(before);
       }
       this.release();
       context?.drop();

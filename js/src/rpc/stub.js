@@ -378,6 +378,13 @@ export function setServiceFetch(how) {
   fetchThrough = how;
 }
 
+/** The same for `connect()`, with a Socket; workers/socket.js sets it. @type {(target: any, address: any, options: any) => any} */
+let connectThrough = () => { throw new Error('connect() is not there yet.'); };
+/** @param {typeof connectThrough} how */
+export function setServiceConnect(how) {
+  connectThrough = how;
+}
+
 export class ServiceStub {
   constructor() { throw new TypeError('Illegal constructor'); }
   /** @param {any} input @param {any} [init] @returns {Promise<any>} */
@@ -388,7 +395,10 @@ export class ServiceStub {
       return promiseReject(error);
     }
   }
-  connect() { throw new Error('connect() on a service is not supported yet.'); }
+  /** @param {any} address @param {any} [options] @returns {any} a Socket, whose other end is the service's connect() */
+  connect(address, options) {
+    return connectThrough(demand(this, StubHandle).targetForCall(), address, options);
+  }
 }
 
 const named = [RpcTarget, RpcStub, RpcPromise, RpcProperty, ServiceStub];

@@ -142,65 +142,86 @@ const DISPOSITION = /^form-data[ \t]*;[ \t]*name="([^"]*)"(?:[ \t]*;[ \t]*filena
 const LOOSE_NAME = /;[ \t]*name=(?:"([^"]*)"|([^";\s]+))/i;
 const LOOSE_FILE = /;[ \t]*filename=(?:"((?:[^"\\]|\\.)*)"|([^";\s]+))/i;
 
+/**
+ * The next line that is a delimiter: two hyphens, the boundary, and then two more (the last one) or nothing but white space. Lines end in CRLF, or in LF as some
+ * programs write them; what only begins like a delimiter is data. @param {string} text @param {string} delimiter @param {number} from where its line may begin
+ * @returns {{start: number, next: number, last: boolean}|null} start: of the line end before it; next: what follows it
+ */
+function findDelimiter(text, delimiter, from) {
+  for (let at = from; ; at++) {
+    at = StringPrototypeIndexOf(text, delimiter, at);
+    if (at < 0) return null;
+    if (at > 0 && text[at - 1] !== '\n') continue;
+    let next = at + delimiter.length;
+    const last = StringPrototypeStartsWith(text, '--', next);
+    while (!last && (text[next] === ' ' || text[next] === '\t')) next++;
+    if (!last && text[next] === '\r') next++;
+    if (!last && text[next] !== '\n') continue;
+    return /** @type {any} */ ({ __proto__: null, start: at > 1 && text[at - 2] === '\r' ? at - 2 : at - 1, next: next + 1, last });
+  }
+}
+
+/** @param {string} why @returns {never} */
+function malformed(why) {
+  throw new TypeError(`Malformed multipart/form-data body: ${why}`);
+}
+
+/**
+ * The headers of a part. @param {string} text @param {number} at where they begin
+ * @returns {{at: number, name: string, filename: string|null, type: string}} at: where its content begins
+ */
+function parsePartHead(text, at) {
+  /** @type {string|null} */ let name = null;
+  /** @type {string|null} */ let filename = null;
+  let type = '';
+  for (;;) {
+    const end = StringPrototypeIndexOf(text, '\n', at);
+    if (end < 0) malformed('a part has no end of its headers');
+    const line = StringPrototypeSlice(text, at, end > at && text[end - 1] === '\r' ? end - 1 : end);
+    at = end + 1;
+    if (line === '') break;
+    const colon = StringPrototypeIndexOf(line, ':');
+    if (colon < 0) malformed('a header without a colon');
+    const key = StringPrototypeToLowerCase(StringPrototypeSlice(line, 0, colon));
+    const value = trimLine(StringPrototypeSlice(line, colon + 1));
+    if (key === 'content-disposition') {
+      const exact = RegExpPrototypeExec(DISPOSITION, value);
+      if (exact !== null) {
+        name = decodeName(exact[1]);
+        if (exact[2] !== undefined) filename = decodeName(exact[2]);
+      } else {
+        if (!StringPrototypeStartsWith(StringPrototypeToLowerCase(value), 'form-data')) malformed('a part is not form-data');
+        const loose = RegExpPrototypeExec(LOOSE_NAME, value);
+        if (loose !== null) name = decodeName(loose[1] ?? loose[2]);
+        const file = RegExpPrototypeExec(LOOSE_FILE, value);
+        if (file !== null) filename = decodeName(file[1] ?? file[2]);
+      }
+    } else if (key === 'content-type') {
+      type = value;
+    }
+  }
+  if (name === null) malformed('a part has no name');
+  return /** @type {any} */ ({ __proto__: null, at, name, filename, type });
+}
+
 /** @param {Uint8Array} bytes @param {string} boundary */
 function parseMultipart(bytes, boundary) {
   const form = new FormData();
   // One character a byte, so that positions are the same in both.
   const text = latin1Decode(bytes);
   const delimiter = `--${boundary}`;
-  /** @param {string} why @returns {never} */
-  const malformed = (why) => { throw new TypeError(`Malformed multipart/form-data body: ${why}`); };
-  let at = 0;
-  if (!StringPrototypeStartsWith(text, delimiter)) {
-    // A preamble is allowed by MIME.
-    at = StringPrototypeIndexOf(text, `\r\n${delimiter}`);
-    if (at < 0) malformed('the boundary is not there');
-    at += 2;
-  }
-  for (;;) {
-    at += delimiter.length;
-    if (StringPrototypeStartsWith(text, '--', at)) return form;
-    while (text[at] === ' ' || text[at] === '\t') at++;
-    if (!StringPrototypeStartsWith(text, '\r\n', at)) malformed('a boundary is not followed by a line end');
-    at += 2;
-    /** @type {string|null} */ let name = null;
-    /** @type {string|null} */ let filename = null;
-    let type = '';
-    for (;;) {
-      const end = StringPrototypeIndexOf(text, '\r\n', at);
-      if (end < 0) malformed('a part has no end of its headers');
-      if (end === at) { at += 2; break; }
-      const line = StringPrototypeSlice(text, at, end);
-      const colon = StringPrototypeIndexOf(line, ':');
-      if (colon < 0) malformed('a header without a colon');
-      const key = StringPrototypeToLowerCase(StringPrototypeSlice(line, 0, colon));
-      const value = trimLine(StringPrototypeSlice(line, colon + 1));
-      if (key === 'content-disposition') {
-        const exact = RegExpPrototypeExec(DISPOSITION, value);
-        if (exact !== null) {
-          name = decodeName(exact[1]);
-          if (exact[2] !== undefined) filename = decodeName(exact[2]);
-        } else {
-          if (!StringPrototypeStartsWith(StringPrototypeToLowerCase(value), 'form-data')) malformed('a part is not form-data');
-          const loose = RegExpPrototypeExec(LOOSE_NAME, value);
-          if (loose !== null) name = decodeName(loose[1] ?? loose[2]);
-          const file = RegExpPrototypeExec(LOOSE_FILE, value);
-          if (file !== null) filename = decodeName(file[1] ?? file[2]);
-        }
-      } else if (key === 'content-type') {
-        type = value;
-      }
-      at = end + 2;
-    }
-    if (name === null) malformed('a part has no name');
+  // What comes before the first is a preamble, what follows the last an epilogue: nobody's.
+  let found = findDelimiter(text, delimiter, 0);
+  if (found === null) malformed('the boundary is not there');
+  while (!found.last) {
+    const { at, name, filename, type } = parsePartHead(text, found.next);
     // An empty part's closing delimiter may share the line end that ended its headers.
-    let end = StringPrototypeIndexOf(text, `\r\n${delimiter}`, at);
-    if (end < 0 && StringPrototypeStartsWith(text, delimiter, at)) end = at - 2;
-    if (end < 0) malformed('the last boundary is missing');
-    const body = new Uint8Array(TypedArrayPrototypeGetBuffer(bytes), TypedArrayPrototypeGetByteOffset(bytes) + at, end > at ? end - at : 0);
+    found = findDelimiter(text, delimiter, at);
+    if (found === null) malformed('the last boundary is missing');
+    const body = new Uint8Array(TypedArrayPrototypeGetBuffer(bytes), TypedArrayPrototypeGetByteOffset(bytes) + at, found.start > at ? found.start - at : 0);
     ArrayPrototypePush(entriesOf(form), /** @type {any} */ ([name, filename === null ? utf8DecodeKeepMark(body) : fileOf(new Uint8Array(body), filename, type || 'text/plain')]));
-    at = end + 2;
   }
+  return form;
 }
 /** @param {string} text */
 const trimLine = (text) => /** @type {any} */ (RegExpPrototypeExec(/^[ \t]*([^]*?)[ \t]*$/, text))[1];

@@ -3,11 +3,11 @@
  * library needs of it. Nothing here runs guest code or uses the natives while it is being installed, so it is done once, in the
  * zygote; `start()` is called in the child.
  */
-import { ObjectDefineProperty, ObjectKeys, StringPrototypeSlice, TypeError, describeError } from '../primordials.js';
+import { ObjectDefineProperty, ObjectKeys, StringPrototypeSlice, TypeError, describeError, promiseThen } from '../primordials.js';
 import { natives } from '../natives.js';
 import { AbortController, AbortSignal, abortSignal, addAbortAlgorithm, anySignal, isSignal, newSignal, removeAbortAlgorithm, setAbortTimer } from './abort.js';
 import { Blob, File, blobBytes, blobOf, fileOf, isBlob, isFile } from './blob.js';
-import { Body, cloneBody, dropBody, hasBody, isBody, moveBody, setBody, takeWire, unusable } from './body.js';
+import { Body, cancelBody, cloneBody, dropBody, hasBody, isBody, moveBody, setBody, takeWire, unusable } from './body.js';
 import { Cache, CacheStorage, caches } from './caches.js';
 import { CompressionStream, DecompressionStream } from './compression.js';
 import { createConsole } from './console.js';
@@ -35,7 +35,7 @@ import './transferable_streams.js';
 import { URLPattern } from './url_pattern.js';
 import { URL, URLSearchParams, isURL, isURLSearchParams, parseURL } from './url.js';
 import { compileAtOnce, forbidSharedMemory } from './wasm.js';
-import { WebSocket, WebSocketPair, claimWebSocket, coupleLink, coupleTransport, handleWebSocketWith, isWebSocket, makePair, setConnect, setProtocol, webSocketOfLink } from './websocket.js';
+import { WebSocket, WebSocketPair, claimWebSocket, coupleLink, coupleTransport, handleWebSocketWith, isWebSocket, makePair, setConnect, setProtocol, webSocketOfLink, webSocketRules } from './websocket.js';
 import { setTimer } from '../link.js';
 
 /**
@@ -69,7 +69,13 @@ export function installWeb(target, hooks) {
     let names = '';
     for (let i = 0; i < protocols.length; i++) names += i === 0 ? protocols[i] : `, ${protocols[i]}`;
     if (names !== '') putHeader(headers, 'sec-websocket-protocol', names);
-    return fetch(url[0] === 'w' ? `http${StringPrototypeSlice(url, 2)}` : url, { __proto__: null, headers });
+    return promiseThen(fetch(url[0] === 'w' ? `http${StringPrototypeSlice(url, 2)}` : url, { __proto__: null, headers }), (response) => {
+      const { status, webSocket } = responseToWire(response);
+      if (webSocket === null) cancelBody(response);
+      return {
+        __proto__: null, status, webSocket, protocol: responseHeader(response, 'sec-websocket-protocol') ?? '', extensions: responseHeader(response, 'sec-websocket-extensions') ?? '',
+      };
+    });
   });
 
   const interfaces = /** @type {Record<string, any>} */ ({
@@ -144,7 +150,7 @@ export function installWeb(target, hooks) {
     isHeaders, headersFromWire: fromWire, headersToWire: toWire, getHeader, putHeader, copyHeaders,
     isBody, takeWire, setBody, moveBody, cloneBody, dropBody, unusable, hasBody,
     LinkBody, relay, sendStream, streams,
-    WebSocket, WebSocketPair, isWebSocket, makePair, claimWebSocket, coupleLink, coupleTransport, webSocketOfLink, handleWebSocketWith, setProtocol,
+    WebSocket, WebSocketPair, isWebSocket, makePair, claimWebSocket, coupleLink, coupleTransport, webSocketOfLink, handleWebSocketWith, setProtocol, webSocketRules,
     // Others
     Event, EventTarget, MessageEvent, CloseEvent, ErrorEvent, fire, eventAttributes,
     AbortController, AbortSignal, newSignal, abortSignal, anySignal, isSignal, addAbortAlgorithm, removeAbortAlgorithm,

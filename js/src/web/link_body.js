@@ -17,9 +17,12 @@ export class LinkBody {
   /** [reason] once it failed. @type {any[]|null} */ #failed = null;
   /** @type {(() => void)|null} */ #wake = null;
 
-  /** @param {number} id a stream that the other side sends; -1: none, for of() */
-  constructor(id) {
+  /** @type {((message: string) => void)|undefined} */ #broken;
+
+  /** @param {number} id a stream that the other side sends; -1: none, for of() @param {(message: string) => void} [broken] told when the other side resets it */
+  constructor(id, broken = undefined) {
     this.#id = id;
+    this.#broken = broken;
     // At once: bytes for a stream that is not open by the end of the entry that named it are refused.
     if (id < 0) this.#open = true;
     else this.#start();
@@ -41,7 +44,11 @@ export class LinkBody {
       __proto__: null,
       data: (/** @type {Uint8Array} */ bytes) => { ArrayPrototypePush(this.#queue, bytes); this.#notify(); },
       end: () => { this.#ended = true; this.#notify(); },
-      reset: (/** @type {string} */ message) => { this.#failed ??= [new TypeError(message || 'The body was cut off')]; this.#notify(); },
+      reset: (/** @type {string} */ message) => {
+        this.#failed ??= [new TypeError(message || 'The body was cut off')];
+        this.#broken?.(message);
+        this.#notify();
+      },
     }));
   }
   #notify() {
@@ -108,19 +115,22 @@ function errorText(error) {
 }
 
 /** Makes room: resolves when the link takes more, rejects when the receiver wants no more. */
-class Sender {
+export class Sender {
   /** @type {string|null} */ gone = null;
   /** @type {(() => void)|null} */ wake = null;
   /** @type {((message: string) => void)|null} */ onGone = null;
-  id = openSending(/** @type {any} */ ({
-    __proto__: null,
-    writable: () => this.#notify(),
-    reset: (/** @type {string} */ message) => {
-      this.gone = message;
-      this.onGone?.(message);
-      this.#notify();
-    },
-  }));
+  /** @param {number} [id] when the other side has named it already */
+  constructor(id = undefined) {
+    this.id = openSending(/** @type {any} */ ({
+      __proto__: null,
+      writable: () => this.#notify(),
+      reset: (/** @type {string} */ message) => {
+        this.gone = message;
+        this.onGone?.(message);
+        this.#notify();
+      },
+    }), id);
+  }
   #notify() {
     const { wake } = this;
     this.wake = null;

@@ -30,9 +30,17 @@ const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
  * @typedef {(message: Message) => void} Sink
  */
 
-/** Opens a WebSocket: asks the platform's fetch. @type {((url: string, protocols: string[]) => Promise<any>)|undefined} */
+/** What the compatibility date decides (main.js). */
+export const webSocketRules = {
+  __proto__: null,
+  /** Binary messages are Blobs unless asked otherwise. */ blobs: false,
+  /** A close is answered before its listeners hear of it, unless accept() was told allowHalfOpen. */ answerClose: false,
+};
+
+/** @typedef {{status: number, webSocket: any, protocol: string, extensions: string}} Opened webSocket: null, the server did not switch */
+/** Opens a WebSocket: asks the platform's fetch. @type {((url: string, protocols: string[]) => Promise<Opened>)|undefined} */
 let connect;
-/** @param {(url: string, protocols: string[]) => Promise<any>} given gives the Response */
+/** @param {(url: string, protocols: string[]) => Promise<Opened>} given */
 export const setConnect = (given) => { connect = given; };
 
 export class WebSocket extends EventTarget {
@@ -45,7 +53,9 @@ export class WebSocket extends EventTarget {
   #used = false;       // went out in a response
   #sentClose = false; #gotClose = false;
   #url = /** @type {string|null} */ (null); #protocol = ''; #extensions = '';
-  #binaryType = 'arraybuffer';
+  #halfOpen = false;
+  #chosen = false; // the binaryType, by the program
+  #binaryType = webSocketRules.blobs ? 'blob' : 'arraybuffer';
   #attachment = /** @type {any} */ (null);
 
   /** @param {any} url @param {any} [protocols] */
@@ -73,13 +83,17 @@ export class WebSocket extends EventTarget {
     this.#accepted = true;
     promiseThen(connect(this.#url, wanted), (response) => this.#connected(response), (error) => this.#failed(error));
   }
-  /** @param {any} response */
-  #connected(response) {
-    const other = response.webSocket;
-    if (!isWebSocket(other)) { this.#failed(new Error(`The server answered ${response.status} instead of switching to WebSocket`)); return; }
-    this.#protocol = response.headers.get('sec-websocket-protocol') ?? '';
-    this.#extensions = response.headers.get('sec-websocket-extensions') ?? '';
-    if (this.#state !== CONNECTING) { other.accept(); other.close(1000); return; }
+  /** @param {Opened} opened */
+  #connected(opened) {
+    const other = opened.webSocket;
+    if (other === null) { this.#failed(new Error(`The server answered ${opened.status} instead of switching to WebSocket`)); return; }
+    this.#protocol = opened.protocol;
+    this.#extensions = opened.extensions;
+    if (this.#state !== CONNECTING) {
+      other.#accepted = true;
+      other.#close(1000, '');
+      return;
+    }
     // Steps into the place of the end that came with the response.
     const peer = other.#peer;
     this.#peer = peer;
@@ -98,12 +112,14 @@ export class WebSocket extends EventTarget {
     fire(this, new CloseEvent('close', { __proto__: null, code: 1006, reason: '', wasClean: false }));
   }
 
-  /** @param {any} [options] allowHalfOpen is the only behaviour here @returns {void} */
+  /** @param {any} [options] @returns {void} */
   accept(options = undefined) {
-    void options;
+    void this.#state;
+    const halfOpen = options !== undefined && options !== null && !!options.allowHalfOpen;
     if (this.#used) throw new TypeError("Can't accept() WebSocket that was already used in a response.");
     if (this.#accepted) return;
     this.#accepted = true;
+    this.#halfOpen = halfOpen;
     this.#schedule(false);
   }
   /** @param {any} data */
@@ -156,7 +172,9 @@ export class WebSocket extends EventTarget {
   get binaryType() { return this.#binaryType; }
   set binaryType(value) {
     const text = toDOMString(value);
-    if (text === 'blob' || text === 'arraybuffer') this.#binaryType = text;
+    if (text !== 'blob' && text !== 'arraybuffer') return;
+    this.#binaryType = text;
+    this.#chosen = true;
   }
   /** @param {any} value kept with the socket, at most 16 KiB */
   serializeAttachment(value) {
@@ -214,10 +232,12 @@ export class WebSocket extends EventTarget {
       fire(this, new MessageEvent('message', { __proto__: null, data }));
     } else if (message.kind === 8) {
       this.#gotClose = true;
+      const answers = webSocketRules.answerClose && !this.#halfOpen;
+      if (answers) this.#close(message.code, '');
       this.#state = this.#sentClose ? CLOSED : CLOSING;
       fire(this, new CloseEvent('close', { __proto__: null, code: message.code, reason: message.reason, wasClean: true }));
-      // Nobody has to answer a close: what the listener did not say is said for it.
-      this.#close(message.code, '');
+      // By the older rule nobody has to answer a close: what the listener did not say is said for it.
+      if (!webSocketRules.answerClose) this.#close(message.code, '');
     } else {
       this.#gotClose = true;
       this.#state = CLOSED;
@@ -256,7 +276,7 @@ export class WebSocket extends EventTarget {
       socket.#sink = (/** @type {Message} */ message) => {
         if (message.kind === 8) socket.#state = socket.#sentClose ? CLOSED : CLOSING;
         else if (message.kind === 0) socket.#state = CLOSED;
-        sink(message, socket.#binaryType === 'blob' ? (bytes) => blobOf(bytes, '') : whole);
+        sink(message, socket.#chosen && socket.#binaryType === 'blob' ? (bytes) => blobOf(bytes, '') : whole);
         if (message.kind === 8) setTimer(0, () => socket.#close(message.code, ''));
       };
       const { length } = socket.#queue;
@@ -351,10 +371,10 @@ export function coupleLink(socket, inSid, outSid = undefined, ended = undefined)
   return id;
 }
 
-/** An end whose other end is on the link. @param {number} inSid @param {number} [outSid] @returns {{socket: any, outSid: number}} */
-export function webSocketOfLink(inSid, outSid = undefined) {
+/** An end whose other end is on the link. @param {number} inSid @param {number} [outSid] @param {() => void} [ended] see coupleLink @returns {{socket: any, outSid: number}} */
+export function webSocketOfLink(inSid, outSid = undefined, ended = undefined) {
   const { a, b } = makePair();
-  return { socket: a, outSid: coupleLink(b, inSid, outSid) };
+  return { socket: a, outSid: coupleLink(b, inSid, outSid, ended) };
 }
 
 /** @param {string} reason @returns {any} */

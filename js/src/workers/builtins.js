@@ -4,6 +4,7 @@ import { currentContext } from '../rpc/context.js';
 import { RpcPromise, RpcProperty, RpcStub, RpcTarget, ServiceStub } from '../rpc/stub.js';
 import { worker } from './ctx.js';
 import { DurableObject, WorkerEntrypoint } from './entrypoint.js';
+import { connect } from './socket.js';
 
 /** @param {any} promise */
 function waitUntil(promise) {
@@ -21,10 +22,7 @@ const workers = {
   get exports() { return worker.loopback; },
 };
 
-const sockets = {
-  __proto__: null,
-  connect() { throw new Error('connect() is not supported yet: cloudflare:sockets has no way to open a connection.'); },
-};
+const sockets = { __proto__: null, connect };
 
 /** @type {((specifier: string) => any)[]} */
 const more = [];

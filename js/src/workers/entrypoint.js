@@ -8,10 +8,12 @@ import { isResponse } from '../web/response.js';
 import { RequestContext } from '../rpc/context.js';
 import { invoke } from '../rpc/local.js';
 import { StubHandle } from '../rpc/stub.js';
-import { FETCH, Result, SERVICE, Target, errorPayload, later, releasePayload } from '../rpc/target.js';
+import { CONNECT, FETCH, Result, SERVICE, Target, errorPayload, later, newPayload, releasePayload } from '../rpc/target.js';
 import { decodeArguments, decodeValue, encodeResult, encodeValue } from '../rpc/values.js';
 import { makeExecutionContext, worker } from './ctx.js';
 import { beginTrace, traceRequest, traceResponse } from './events.js';
+import { acceptSocket } from './socket.js';
+import { takeConnect } from './socket_rpc.js';
 
 export class WorkerEntrypoint {
   /** @param {any} ctx @param {any} env */
@@ -137,6 +139,48 @@ export function invokeFetch(receiver, payload, result, context) {
   }
 }
 
+/**
+ * Answers a call of op CONNECT: the receiver's connect() gets the socket, which is closed when it is done. Never throws.
+ * @param {import('../rpc/local.js').Receiver} receiver @param {import('../rpc/target.js').Payload|null} payload passed on @param {Result} result
+ * @param {RequestContext} context held until the handler is done
+ */
+function invokeConnect(receiver, payload, result, context) {
+  context.hold();
+  const { object, extra } = receiver;
+  let accepted = null, answered = false, over = false;
+  const end = () => {
+    over = true;
+    context.owed.delete(failed);
+    context.drop();
+  };
+  const failed = (/** @type {any} */ error) => {
+    if (over) return;
+    context.enter();
+    context.failure(error);
+    accepted?.fail(error);
+    if (!answered) result.fail(errorPayload(error));
+    end();
+  };
+  context.owed.add(failed);
+  try {
+    const given = takeConnect(payload);
+    const handler = object.connect;
+    if (typeof handler !== 'function') throw new TypeError('Handler does not export a connect() function.');
+    accepted = acceptSocket(given.address, given.readable, given.writable);
+    const { socket, close } = accepted;
+    const returned = ReflectApply(handler, object, extra === null ? [socket] : [socket, extra.env, extra.ctx]);
+    answered = true;
+    result.settle(newPayload(null), new Target(), false);
+    promiseThen(promiseResolve(returned), () => {
+      if (over) return;
+      context.enter();
+      promiseThen(close(), end, end);
+    }, failed);
+  } catch (error) {
+    failed(error);
+  }
+}
+
 /** One entrypoint of this worker with its props. Every call is an event of its own. */
 export class EntrypointTarget extends Target {
   /** @param {string} name @param {any} props @param {{cpuMs?: number, subRequests?: number, wallMs?: number}|null} [limits] */
@@ -153,10 +197,11 @@ export class EntrypointTarget extends Target {
     const start = () => {
       const before = natives.requestCurrent();
       const context = new RequestContext(this.limits);
-      beginTrace(context, this.name, op === FETCH ? 'fetch' : 'rpc', path);
+      beginTrace(context, this.name, op === FETCH ? 'fetch' : op === CONNECT ? 'connect' : 'rpc', path);
       try {
         const receiver = receiverOf(this.name, this.props, context);
         if (op === FETCH) invokeFetch(receiver, payload, result, context);
+        else if (op === CONNECT) invokeConnect(receiver, payload, result, context);
         else invoke(receiver, path, op, payload, result, context);
       } catch (error) {
         releasePayload(payload);
@@ -164,7 +209,8 @@ export class EntrypointTarget extends Target {
         result.fail(errorPayload(error));
       }
       context.drop();
-      natives.requestEnter(before);
+      // Who called from within a request goes on in that one; else what this one left to microtasks belongs to it.
+      if (before !== 0) natives.requestEnter(before);
     };
     if (worker.ready === null) later(start);
     else promiseThen(worker.ready, start, start);

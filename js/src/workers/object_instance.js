@@ -54,6 +54,7 @@ export class Instance {
     this.retryAlarm = true;
     this.lastUse = 0;
     /** @type {Set<(reason: any) => void>} */ this.brokenCallbacks = new SafeSet();
+    /** Its connections to elsewhere. @type {Set<{dispose: () => void}>} */ this.disposables = new SafeSet();
     this.begin();
   }
 
@@ -71,6 +72,7 @@ export class Instance {
     this.storage = new StorageLink(answer.storage, (error) => this.break(error));
     this.lastUse = natives.monotonic();
     const context = new RequestContext();
+    context.keeper = this;
     try {
       this.slot.construct(this, answer);
       this.state = READY;
@@ -93,6 +95,7 @@ export class Instance {
     this.queue = rawList();
     this.running = new SafeSet();
     this.brokenCallbacks = new SafeSet();
+    this.closeConnections();
     running.forEach((event) => event.fail(error));
     for (let i = 0; i < queue.length; i++) queue[i].fail(error);
     brokenCallbacks.forEach((each) => later(() => each(error)));
@@ -102,7 +105,12 @@ export class Instance {
   evict() {
     this.state = GONE;
     this.slot.left(this);
+    this.closeConnections();
     promiseIgnore(promiseThen(/** @type {any} */ (this.storage).sync(), () => this.storage?.close(new Error('This instance of the Durable Object was removed from memory.'))));
+  }
+
+  closeConnections() {
+    this.disposables.forEach((each) => each.dispose());
   }
 
   isIdle() {
@@ -150,6 +158,7 @@ export class Instance {
     this.running.add(event);
     this.closeGate();
     const context = new RequestContext();
+    context.keeper = this;
     // As long as anything that this event handed out can come back.
     this.holds++;
     context.onEnd = () => { this.holds--; };
