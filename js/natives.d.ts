@@ -34,6 +34,7 @@ interface Natives {
   requestEnter(id: number): void;                              // makes an existing one current for the rest of this entry (0: nobody's)
   requestEnd(id: number): void;
   requestCurrent(): number;
+  requestCell: Uint32Array;                                    // its only number is requestCurrent(), for whoever asks often
   // --- link calls
   call(capability: number, method: string, args: Uint8Array): number;      // call id; dispatch.answer() follows
   callSync(capability: number, method: string, args: Uint8Array): ArrayBuffer; // waits; throws what was thrown there. Other events wait.

@@ -51,22 +51,22 @@ function findNames(node, names) {
   }
 }
 
-/** @param {string} source @param {boolean} als @returns {string} */
-export function compileCommonJs(source, als) {
+/** @param {string} source @returns {string} */
+export function compileCommonJs(source) {
   for (let attempt = 0; ; attempt++) {
     try {
-      return compileWith(source, als, attempt === 0 ? "$c" : `$c${attempt}_`);
+      return compileWith(source, attempt === 0 ? "$c" : `$c${attempt}_`);
     } catch (error) {
       if (!(error instanceof PrefixTaken)) throw error;
     }
   }
 }
 
-/** @param {string} source @param {boolean} als @param {string} prefix @returns {string} */
-function compileWith(source, als, prefix) {
+/** @param {string} source @param {string} prefix @returns {string} */
+function compileWith(source, prefix) {
   const edits = new Edits(source);
   const program = parseModule(source, "commonjs", edits);
-  const walk = new Rewriter({ edits, prefix, als, module: false, imports: new Map() });
+  const walk = new Rewriter({ edits, prefix, module: false, imports: new Map() });
   walk.program(program);
   /** @type {Set<string>} */
   const names = new Set();

@@ -10,18 +10,18 @@ import { FORMAT, MAX_SOURCE } from "./format.js";
 export { CompileError, FORMAT };
 
 /**
- * @param {{name: string, type: "js" | "cjs" | "ts", als?: boolean}} module
+ * @param {{name: string, type: "js" | "cjs" | "ts"}} module
  * @param {string} source
  * @returns {string} the text of a script whose value is the module's record
  */
-export function compile({ name, type, als = false }, source) {
+export function compile({ name, type }, source) {
   if (source.length > MAX_SOURCE)
     throw new CompileError(name, 1, 1, `the module is larger than ${MAX_SOURCE / 1024 / 1024} MiB`);
   try {
     switch (type) {
-      case "js": return compileModule(source, als);
-      case "ts": return compileModule(stripTypes(name, source), als);
-      case "cjs": return compileCommonJs(source, als);
+      case "js": return compileModule(source);
+      case "ts": return compileModule(stripTypes(name, source));
+      case "cjs": return compileCommonJs(source);
     }
   } catch (error) {
     if (error instanceof SourceError) {

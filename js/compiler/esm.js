@@ -190,24 +190,24 @@ function readings(links, prefix) {
   return result;
 }
 
-/** @param {string} source @param {boolean} als @returns {string} */
-export function compileModule(source, als) {
+/** @param {string} source @returns {string} */
+export function compileModule(source) {
   for (let attempt = 0; ; attempt++) {
     try {
-      return compileWith(source, als, attempt === 0 ? "$c" : `$c${attempt}_`);
+      return compileWith(source, attempt === 0 ? "$c" : `$c${attempt}_`);
     } catch (error) {
       if (!(error instanceof PrefixTaken)) throw error;
     }
   }
 }
 
-/** @param {string} source @param {boolean} als @param {string} prefix @returns {string} */
-function compileWith(source, als, prefix) {
+/** @param {string} source @param {string} prefix @returns {string} */
+function compileWith(source, prefix) {
   const edits = new Edits(source);
   const program = parseModule(source, "module", edits);
   const anonymous = `${prefix}d`;
   const links = collect(program.body, anonymous);
-  const walk = new Rewriter({ edits, prefix, als, module: true, imports: readings(links, prefix) });
+  const walk = new Rewriter({ edits, prefix, module: true, imports: readings(links, prefix) });
   let prologue = "";
   walk.statements(program.body, (node) => {
     switch (node.type) {

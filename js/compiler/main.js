@@ -99,7 +99,7 @@ export default function boot(natives) {
     start() {},
     /** So that the first module meets code that the engine has seen run. @param {number} times */
     warmUp(times) {
-      for (let i = 0; i < times; i++) compile({ name: "sample.ts", type: i % 2 === 0 ? "js" : "ts", als: false }, SAMPLE);
+      for (let i = 0; i < times; i++) compile({ name: "sample.ts", type: i % 2 === 0 ? "js" : "ts" }, SAMPLE);
     },
     /** @param {number} call @param {string} method @param {ArrayBuffer} args */
     call(call, method, args) {
@@ -111,8 +111,8 @@ export default function boot(natives) {
         refuse(call, "UNSUPPORTED", `the compiler has no method "${method}"`);
         return;
       }
-      const { name, type, als, data, stream } = decodePlain(new Uint8Array(args));
-      const module = { name, type, als: als === true };
+      const { name, type, data, stream } = decodePlain(new Uint8Array(args));
+      const module = { name, type };
       if (typeof name !== "string" || !["js", "cjs", "ts"].includes(type)) refuse(call, "INVALID_ARGUMENT", "compile: name and type are wanted");
       else if (typeof stream === "number") receive(call, module, stream);
       else if (data instanceof Uint8Array) run(call, module, data);

@@ -31,15 +31,13 @@ export class Rewriter {
    * @param {object} options
    * @param {Edits} options.edits
    * @param {string} options.prefix no identifier of the source starts with it
-   * @param {boolean} options.als
    * @param {boolean} options.module an ES module: `await` at the top level, `arguments` of nobody
    * @param {Map<string, string>} options.imports imported name -> the expression that reads it
    */
-  constructor({ edits, prefix, als, module, imports }) {
+  constructor({ edits, prefix, module, imports }) {
     this.edits = edits;
     this.source = edits.source;
     this.prefix = prefix;
-    this.als = als;
     this.module = module;
     this.imports = imports;
     this.scope = new Scope(null, imports);
@@ -132,7 +130,7 @@ export class Rewriter {
 
   /** Whether this function restores the context itself (the linker does it for the module's own code). */
   #restores() {
-    return this.als && this.frame.kind !== "module";
+    return this.frame.kind !== "module";
   }
 
   #restore() {
@@ -265,17 +263,13 @@ export class Rewriter {
       for (const label of labels) this.frame.labels.add(label);
       this.edits.before(outer, "yield(async()=>{");
     }
-    if (this.als) {
-      this.frame.keeps = true;
-      this.edits.before(outer, `{${top ? "let " : ""}${this.kept}=${this.hooks}.get();`);
-      this.edits.before(node.body.start, `{${this.#restore()}`);
-    }
+    this.frame.keeps = true;
+    this.edits.before(outer, `{${top ? "let " : ""}${this.kept}=${this.hooks}.get();`);
+    this.edits.before(node.body.start, `{${this.#restore()}`);
     this.frame.awaits += 1;
     this.#eachLoop(node);
-    if (this.als) {
-      this.edits.after(node.body.end, "}");
-      this.edits.after(node.end, `${this.#restore()}}`);
-    }
+    this.edits.after(node.body.end, "}");
+    this.edits.after(node.end, `${this.#restore()}}`);
     if (top) {
       this.edits.after(node.end, "})();");
       this.frame = frame;
@@ -468,13 +462,11 @@ export class Rewriter {
   /** An expression at which an async function stops and goes on later. @param {Node} node @param {Node | null} argument */
   #restoring(node, argument) {
     this.frame.awaits += 1;
-    if (this.als) {
-      const keep = this.frame.block ? `${this.kept}=` : "";
-      this.frame.keeps ||= this.frame.block;
-      this.edits.before(node.start, `${this.hooks}.after(${keep}${this.hooks}.get(),`);
-    }
+    const keep = this.frame.block ? `${this.kept}=` : "";
+    this.frame.keeps ||= this.frame.block;
+    this.edits.before(node.start, `${this.hooks}.after(${keep}${this.hooks}.get(),`);
     if (argument) this.visit(argument);
-    if (this.als) this.edits.after(node.end, ")");
+    this.edits.after(node.end, ")");
   }
 
   /** @param {Node} node */

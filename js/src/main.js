@@ -6,9 +6,9 @@ import { natives, setNatives } from './natives.js';
 import { crypto, installCrypto, randomUUID } from './crypto/crypto.js';
 import { channelSend, closeChannel, openChannel, openReceiving, routes, streamConsumed } from './link.js';
 import { createModuleGraph } from './modules.js';
-import { bindContext, createNode, getContext, setContext, wantedNode } from './node/index.js';
+import { beginEntry, bindContext, bindPromises, bindStore, createNode, getContext, setContext, wantedNode } from './node/index.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
-import { RequestContext, killRequest, limits, setFailureListener, setReporter } from './rpc/context.js';
+import { RequestContext, followRequests, killRequest, limits, setFailureListener, setReporter } from './rpc/context.js';
 import { installRandom, seedRandom } from './random.js';
 import { endRehearsal, rehearse } from './rehearsal.js';
 import { Session } from './rpc/session.js';
@@ -31,19 +31,19 @@ import { fetchOutbound, setOutbound } from './workers/outbound.js';
 
 const NOTHING = encodePlain(null);
 /** What installWeb() asks back. @type {any} */
-const hooks = { __proto__: null, fetch: fetchOutbound };
+const hooks = { __proto__: null, fetch: fetchOutbound, bindContext };
 /** @type {any} */
 let web = null;
 /** The Durable Objects of a host Worker. @type {import('./workers/durable_object.js').Objects|null} */
 let objects = null;
-/** Asynchronous context is kept (AsyncLocalStorage). */
-let tracked = false;
 /** HTTP requests that are being answered, by their call. @type {Map<number, {request: any, context: RequestContext}>} */
 const serving = new SafeMap();
 
 /** @param {any} natives_ @returns {any} the dispatch */
 export default function boot(natives_) {
   setNatives(natives_);
+  followRequests();
+  bindPromises(globalThis);
   put(Symbol, 'dispose', disposeSymbol);
   put(Symbol, 'asyncDispose', asyncDisposeSymbol);
   web = installWeb(globalThis, hooks);
@@ -97,8 +97,7 @@ function init(call, given) {
     const { module, install } = createNode({ natives, web, crypto, randomUUID, env: textEnv }, node);
     addBuiltins(module);
     install(globalThis);
-    tracked = true;
-    hooks.bindContext = bindContext;
+    hooks.bindStore = bindStore;
   }
   const modules = toArray(given.modules ?? []), received = receiveModules(modules);
   worker.ready = newPromise((resolve) => {
@@ -229,7 +228,7 @@ function evaluate(given, modules, received, done, failed) {
 /** @param {any[]} modules @param {any} given @param {(error: {reason: any} | null) => void} end */
 function evaluateModules(modules, given, end) {
   try {
-    const graph = createModuleGraph(modules, natives, builtins, { context: tracked ? { getContext, setContext } : null });
+    const graph = createModuleGraph(modules, natives, builtins, { getContext, setContext });
     promiseThen(graph.main(given.main), (namespace) => {
       try {
         worker.exports = namespace;
@@ -391,13 +390,13 @@ const dispatch = {
   requestKilled: killRequest,
 };
 
-// Every entry begins without an asynchronous context: what is there is that of whatever ran last.
+// Nothing is stored when an entry begins: what is there is that of whatever ran last.
 {
   const names = ObjectKeys(dispatch);
   for (let i = 0; i < names.length; i++) {
     const entry = dispatch[names[i]];
     dispatch[names[i]] = (/** @type {any} */ a, /** @type {any} */ b, /** @type {any} */ c, /** @type {any} */ d, /** @type {any} */ e, /** @type {any} */ f, /** @type {any} */ g) => {
-      setContext(undefined);
+      beginEntry();
       entry(a, b, c, d, e, f, g);
     };
   }

@@ -21,8 +21,9 @@ const WasmModule = /** @type {any} */ (globalThis).WebAssembly?.Module;
  */
 
 /**
- * @typedef {object} ModuleOptions
- * @property {{getContext: () => any, setContext: (context: any) => void} | null} [context] asynchronous context, when the modules were compiled with `als`
+ * @typedef {object} AsyncContext
+ * @property {() => any} getContext what code carries along over `await` (js/src/node/async_context.js)
+ * @property {(context: any) => void} setContext
  */
 
 /**
@@ -30,10 +31,10 @@ const WasmModule = /** @type {any} */ (globalThis).WebAssembly?.Module;
  * @param {ModuleRecord[]} records
  * @param {any} natives
  * @param {(specifier: string) => any} builtins the exports of a module of the runtime, as an object (read live); undefined: there is none
- * @param {ModuleOptions} [options]
+ * @param {AsyncContext} context
  */
-export function createModuleGraph(records, natives, builtins, options) {
-  return new ModuleGraph(records, natives, builtins, options?.context ?? null);
+export function createModuleGraph(records, natives, builtins, context) {
+  return new ModuleGraph(records, natives, builtins, context);
 }
 
 class ModuleGraph {
@@ -47,7 +48,7 @@ class ModuleGraph {
   #builtins;
   #main = '';
 
-  /** @param {ModuleRecord[]} records @param {any} natives @param {(specifier: string) => any} builtins @param {ModuleOptions["context"]} context */
+  /** @param {ModuleRecord[]} records @param {any} natives @param {(specifier: string) => any} builtins @param {AsyncContext} context */
   constructor(records, natives, builtins, context) {
     for (let i = 0; i < records.length; i++) {
       const { name } = records[i];
@@ -56,7 +57,7 @@ class ModuleGraph {
     }
     this.#natives = natives;
     this.#builtins = builtins;
-    this.context = context ?? null;
+    this.context = context;
     this.hooks = createHooks(this.context);
   }
 

@@ -7,7 +7,7 @@ import { Error, ObjectAssign, Uint8Array } from './primordials.js';
 import { FORMAT } from '../compiler/format.js';
 import { natives, setNatives } from './natives.js';
 import { encodePlain, rawList } from './rpc/cbor.js';
-import { limits } from './rpc/context.js';
+import { followRequests, limits } from './rpc/context.js';
 import { Session } from './rpc/session.js';
 import { CALL, later } from './rpc/target.js';
 import { decodeResult, encodeArguments, encodeValue, rules } from './rpc/values.js';
@@ -33,17 +33,19 @@ let parent = null;
 
 /** Natives that reach nothing. @param {any} real @param {(bytes: Uint8Array) => void} sent */
 function withoutLink(real, sent) {
-  let request = 0, last = 0;
+  const requestCell = new Uint32Array(1);
+  let last = 0;
   return {
     __proto__: real,
     random() {},
     timer() {},
     timerClear() {},
     log() {},
-    requestBegin() { request = ++last; return request; },
-    requestEnter(/** @type {number} */ id) { request = id; },
-    requestEnd() { request = 0; },
-    requestCurrent: () => request,
+    requestCell,
+    requestBegin() { requestCell[0] = ++last; return last; },
+    requestEnter(/** @type {number} */ id) { requestCell[0] = id; },
+    requestEnd() { requestCell[0] = 0; },
+    requestCurrent: () => requestCell[0],
     return() {},
     throw() {},
     respond(/** @type {number} */ _call, /** @type {number} */ status) { if (status === 200) answered++; },
@@ -66,6 +68,7 @@ export function rehearse(dispatch, times) {
     const copy = new Uint8Array(bytes);
     later(() => parent.receive(copy));
   }));
+  followRequests();
   parent = new Session({
     send(bytes) {
       const copy = new Uint8Array(bytes);
@@ -111,6 +114,7 @@ export function endRehearsal(dispatch) {
   setOutbound('none', null);
   setTails(rawList());
   setNatives(before.real);
+  followRequests();
   before = null;
   if (answered !== expected) throw new Error(`the rehearsal was answered ${answered} times instead of ${expected}`);
 }

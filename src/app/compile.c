@@ -49,7 +49,7 @@ struct compile_batch {
     struct modules *modules;
     struct job *jobs;
     size_t count, done_count;
-    bool als, sent, finished;
+    bool sent, finished;
     compile_done_fn done;
     void *user;
     uv_timer_t *deadline; /* runs from when it is sent: first for PATIENCE_MS, then for the rest */
@@ -264,13 +264,11 @@ static int send_job(struct job *j, struct error *err)
     const struct module *m = j->module;
     struct buf b;
     buf_init(&b, (size_t)1 << 20);
-    cbor_put_map(&b, 4);
+    cbor_put_map(&b, 3);
     cbor_put_text(&b, "name");
     cbor_put_text(&b, m->name);
     cbor_put_text(&b, "type");
     cbor_put_text(&b, module_type_name(m->type));
-    cbor_put_text(&b, "als");
-    cbor_put_bool(&b, j->batch->als);
     int r = blob_put(&outbox, l, &b, m->code->bytes, m->code->len, WORKER_INLINE_MAX, err);
     if (r == 0 && (b.failed || (j->call = link_call(l, 0, "compile", b.data, b.len, on_answer, j)) == 0))
         r = error_set(err, ERROR_LIMIT, "the module \"%.200s\" cannot be handed to the compiler", m->name);
@@ -359,7 +357,7 @@ static int gather(struct compile_batch *b)
         struct job *j = &b->jobs[b->count];
         if (!module_is_compiled(one->type))
             continue;
-        compile_key(&j->key, one, b->als);
+        compile_key(&j->key, one);
         struct code *code = compile_cache_get(b->lane->owner->cache, &j->key);
         if (code) {
             code_unref(one->code);
@@ -421,13 +419,13 @@ static void make_way(struct lane *from)
     }
 }
 
-int compile(struct compiler *c, struct modules *m, bool als, compile_done_fn done, void *user,
+int compile(struct compiler *c, struct modules *m, compile_done_fn done, void *user,
             struct compile_batch **ret, struct error *err)
 {
     struct compile_batch *b = calloc(1, sizeof *b);
     if (!b)
         return error_oom(err);
-    *b = (struct compile_batch){.lane = open_lane(c), .modules = m, .als = als, .done = done, .user = user};
+    *b = (struct compile_batch){.lane = open_lane(c), .modules = m, .done = done, .user = user};
     if (gather(b) < 0) {
         free(b);
         return error_oom(err);

@@ -24,10 +24,9 @@ typedef void (*compile_done_fn)(void *user, const struct error *err);
 
 struct compiler *compiler_new(struct workers *workers, size_t cache_bytes); /* NULL: no memory */
 void compiler_free(struct compiler *c); /* no batch runs; not from a callback */
-/* Compiles those of `m` that are code; `m` is the caller's and must stay until `done`. `als`: keeps the
- * asynchronous context. 1: everything came from the cache, `done` is not called; 0: `done` is called later,
- * once; -1: error. */
-int compile(struct compiler *c, struct modules *m, bool als, compile_done_fn done, void *user,
+/* Compiles those of `m` that are code; `m` is the caller's and must stay until `done`. 1: everything came
+ * from the cache, `done` is not called; 0: `done` is called later, once; -1: error. */
+int compile(struct compiler *c, struct modules *m, compile_done_fn done, void *user,
             struct compile_batch **ret, struct error *err);
 void compile_cancel(struct compile_batch *b); /* `done` is not called; from anywhere. NULL is fine */
 

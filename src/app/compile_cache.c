@@ -76,14 +76,12 @@ static void add(struct sha256 *s, const void *bytes, size_t len)
     sha256_add(s, bytes, len);
 }
 
-void compile_key(struct compile_key *ret, const struct module *m, bool als)
+void compile_key(struct compile_key *ret, const struct module *m)
 {
     struct sha256 s;
-    uint8_t flags = als ? 1 : 0;
     const char *type = module_type_name(m->type);
     sha256_begin(&s);
     add(&s, type, strlen(type));
-    add(&s, &flags, sizeof flags);
     add(&s, m->name, strlen(m->name));
     add(&s, m->code->bytes, m->code->len);
     sha256_end(&s, ret->bytes);

@@ -15,7 +15,7 @@ struct compile_key {
 
 struct compile_cache *compile_cache_new(size_t max_bytes);
 void compile_cache_free(struct compile_cache *c);
-void compile_key(struct compile_key *ret, const struct module *m, bool als);
+void compile_key(struct compile_key *ret, const struct module *m);
 /* A reference for the caller; NULL: not there. */
 struct code *compile_cache_get(struct compile_cache *c, const struct compile_key *key);
 /* Takes a reference of its own. What is larger than a quarter of the cache is not kept. */

@@ -260,14 +260,6 @@ static void on_compiled(void *user, const struct error *err)
     start_process(h);
 }
 
-static bool keeps_context(const struct app_config *c)
-{
-    for (char **f = c->compatibility_flags; *f; f++)
-        if (strcmp(*f, "nodejs_compat") == 0 || strcmp(*f, "nodejs_als") == 0)
-            return true;
-    return false;
-}
-
 static void hold_back(struct host *h)
 {
     uv_timer_t *t = malloc(sizeof *t);
@@ -300,7 +292,7 @@ static void start(struct host *h)
         start_process(h);
         return;
     }
-    int r = compile(h->config.compiler, &h->modules, keeps_context(h->app), on_compiled, h, &h->batch, &err);
+    int r = compile(h->config.compiler, &h->modules, on_compiled, h, &h->batch, &err);
     if (r != 0)
         on_compiled(h, r < 0 ? &err : NULL);
 }

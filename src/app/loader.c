@@ -311,19 +311,10 @@ static void on_compiled(void *user, const struct error *err)
         start_worker(d);
 }
 
-static bool has_flag(const struct dynamic *d, const char *flag)
-{
-    for (char **f = d->flags; f && *f; f++)
-        if (strcmp(*f, flag) == 0)
-            return true;
-    return false;
-}
-
 static void compile_modules(struct dynamic *d)
 {
     struct error err = {0};
-    bool als = has_flag(d, "nodejs_compat") || has_flag(d, "nodejs_als");
-    int r = compile(d->loader->config.compiler, &d->modules, als, on_compiled, d, &d->batch, &err);
+    int r = compile(d->loader->config.compiler, &d->modules, on_compiled, d, &d->batch, &err);
     if (r < 0)
         end(d, &err);
     else if (r > 0)

@@ -50,7 +50,7 @@
  * alarm     {class, id: text (64 hex digits), retryCount: uint, scheduledTime: ms} -> null; THROW: the daemon retries
  * channel   role host. Another party opens a channel to an entrypoint of this worker:
  *           {in: sid (daemon sends), out: sid (worker sends)} -> null
- * compile   role compiler. {name, type: "js"|"cjs"|"ts", als: bool, data...} -> {data...} (the compiled module);
+ * compile   role compiler. {name, type: "js"|"cjs"|"ts", data...} -> {data...} (the compiled module);
  *           THROW with code ERROR_INVALID and a text "name:line:column: message".
  *
  * WebSocket messages, on the pair of streams of a 101 answer, each way: 1 byte kind (1 text, 2 binary, 8 close),

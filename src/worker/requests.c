@@ -188,6 +188,16 @@ NATIVE(request_current)
     return JSValueMakeNumber(ctx, worker.request);
 }
 
+/* The library asks at each await who is current: the engine reads the number where it is. */
+static void add_cell(JSContextRef ctx, JSObjectRef natives)
+{
+    JSObjectRef cell = JSObjectMakeTypedArrayWithBytesNoCopy(
+        ctx, kJSTypedArrayTypeUint32Array, &worker.request, sizeof worker.request, NULL, NULL, NULL);
+    JSStringRef name = JSStringCreateWithUTF8CString("requestCell");
+    JSObjectSetProperty(ctx, natives, name, cell, kJSPropertyAttributeNone, NULL);
+    JSStringRelease(name);
+}
+
 void natives_requests(JSContextRef ctx, JSObjectRef natives)
 {
     static const struct native list[] = {{"requestBegin", request_begin},
@@ -195,4 +205,5 @@ void natives_requests(JSContextRef ctx, JSObjectRef natives)
                                          {"requestEnd", request_end},
                                          {"requestCurrent", request_current}};
     natives_add(ctx, natives, list, sizeof list / sizeof *list);
+    add_cell(ctx, natives);
 }

@@ -145,17 +145,15 @@ static void test_cache(void **state)
     for (unsigned i = 0; i < 32; i++) {
         bytes[0] = (uint8_t)i;
         assert_int_equal(modules_add(&m, "a.js", MODULE_JS, bytes, sizeof bytes, NULL), 0);
-        compile_key(&keys[i], &m.all[i], false);
+        compile_key(&keys[i], &m.all[i]);
         compile_cache_put(c, &keys[i], m.all[i].code);
     }
     assert_null(compile_cache_get(c, &keys[0])); /* what was used longest ago has gone */
     struct code *last = compile_cache_get(c, &keys[31]);
     assert_ptr_equal(last, m.all[31].code);
     code_unref(last);
-    compile_key(&other, &m.all[31], true); /* the same source, compiled differently */
-    assert_null(compile_cache_get(c, &other));
-    m.all[31].type = MODULE_CJS;
-    compile_key(&other, &m.all[31], false);
+    m.all[31].type = MODULE_CJS; /* the same source, compiled differently */
+    compile_key(&other, &m.all[31]);
     assert_null(compile_cache_get(c, &other));
     compile_cache_free(c);
     modules_free(&m);

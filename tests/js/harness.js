@@ -9,15 +9,17 @@ const { natives: real, print, exit } = globalThis.__shell;
 const text = String, stringify = JSON.stringify;
 
 // The shell has the bundled library's timers; the modules under test get their own through setTimeout.
-let request = 0, lastRequest = 0;
+let lastRequest = 0;
+const requestCell = new Uint32Array(1);
 export const natives = {
   ...real,
   timer(id, ms) { setTimeout(() => routes.timer(id), ms); },
   timerClear() {},
-  requestBegin: () => (request = ++lastRequest),
-  requestEnter(id) { request = id; },
-  requestEnd(id) { if (request === id) request = 0; },
-  requestCurrent: () => request,
+  requestCell,
+  requestBegin: () => (requestCell[0] = ++lastRequest),
+  requestEnter(id) { requestCell[0] = id; },
+  requestEnd(id) { if (requestCell[0] === id) requestCell[0] = 0; },
+  requestCurrent: () => requestCell[0],
   log(level, line) { print(`# log ${level} ${line}`); },
 };
 setNatives(natives);

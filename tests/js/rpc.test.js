@@ -195,6 +195,7 @@ everywhere('disposal', async (S) => {
   const pending = S.identity(1);
   pending[dispose]();
   await rejects(pending.foo(), { message: 'RPC promise used after being disposed.' });
+  await rejects(pending, { message: 'RPC promise used after being disposed.' });
 });
 
 test('stubs of local objects', async () => {

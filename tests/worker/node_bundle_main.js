@@ -4,12 +4,13 @@ import { createModuleGraph } from "../../js/src/modules.js";
 import { crypto, installCrypto, randomUUID } from "../../js/src/crypto/crypto.js";
 import { routes } from "../../js/src/link.js";
 import { setNatives } from "../../js/src/natives.js";
-import { bindContext, createNode, getContext, setContext } from "../../js/src/node/index.js";
+import { beginEntry, bindContext, bindPromises, bindStore, createNode, getContext, setContext } from "../../js/src/node/index.js";
 import { installWeb } from "../../js/src/web/index.js";
 
 export default function boot(natives) {
   setNatives(natives);
-  const web = installWeb(globalThis, { bindContext });
+  const web = installWeb(globalThis, { bindContext, bindStore });
+  bindPromises(globalThis);
   installCrypto(globalThis);
   const host = { natives, web, crypto, randomUUID, env: () => ({ NAME: "value" }) };
   const node = createNode(host, "all");
@@ -18,13 +19,13 @@ export default function boot(natives) {
   globalThis.nodeModuleOfAls = (name) => createNode(host, "als").module(name);
   // A module, compiled and linked as the loader does it with the flag; a promise of its namespace.
   globalThis.runModule = (source) => {
-    const data = compile({ name: "main.js", type: "js", als: true }, source);
-    return createModuleGraph([{ name: "main.js", type: "js", data }], natives, node.module, { context: { getContext, setContext } }).main("main.js");
+    const data = compile({ name: "main.js", type: "js" }, source);
+    return createModuleGraph([{ name: "main.js", type: "js", data }], natives, node.module, { getContext, setContext }).main("main.js");
   };
   return {
     start() { web.start(); },
     timer(id) {
-      setContext(undefined);
+      beginEntry();
       routes.timer(id);
     },
     unhandledRejection: web.unhandledRejection,

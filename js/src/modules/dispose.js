@@ -95,7 +95,7 @@ export function createScope() {
 
 /**
  * What the compiled code calls (js/compiler/README.md, `hooks`).
- * @param {{getContext: () => any, setContext: (context: any) => void} | null} context asynchronous context, where the worker tracks it
+ * @param {import('../modules.js').AsyncContext} context
  */
 export function createHooks(context) {
   const hooks = nullObject();
@@ -103,14 +103,12 @@ export function createHooks(context) {
     ObjectDefineProperty(f, 'name', /** @type {any} */ ({ __proto__: null, value: 'default', writable: false, enumerable: false, configurable: true }));
   };
   hooks.scope = createScope;
-  if (context !== null) {
-    const { getContext, setContext } = context;
-    hooks.get = () => getContext();
-    hooks.set = (/** @type {any} */ value) => setContext(value);
-    hooks.after = (/** @type {any} */ value, /** @type {any} */ result) => {
-      setContext(value);
-      return result;
-    };
-  }
+  const { getContext, setContext } = context;
+  hooks.get = () => getContext();
+  hooks.set = (/** @type {any} */ value) => setContext(value);
+  hooks.after = (/** @type {any} */ value, /** @type {any} */ result) => {
+    setContext(value);
+    return result;
+  };
   return hooks;
 }

@@ -127,13 +127,13 @@ function advance(module, method, value) {
     settle(undefined, () => fulfilled(module), never);
     return;
   }
-  const { context } = module.graph;
-  const kept = context === null ? undefined : context.getContext();
+  const { getContext, setContext } = module.graph.context;
+  const kept = getContext();
   settle(step.value, (result) => {
-    if (context !== null) context.setContext(kept);
+    setContext(kept);
     advance(module, generatorNext, result);
   }, (reason) => {
-    if (context !== null) context.setContext(kept);
+    setContext(kept);
     advance(module, generatorThrow, reason);
   });
 }

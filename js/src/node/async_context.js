@@ -1,37 +1,98 @@
-/** The asynchronous context of now: an immutable value that code carries along (README.md). Imports nothing, see there. */
+/**
+ * What code carries along from before an `await`, a `then` or a queueMicrotask() to what follows: the request that it runs for, and the values of
+ * AsyncLocalStorage (README.md). Without the first, code that awaits a promise of another request would go on in that request, which may be over.
+ * Imports nothing, see there.
+ */
 const apply = Reflect.apply;
 
-/** @type {any} */
-let current;
+/** Of AsyncLocalStorage: an immutable value. @type {any} */
+let store;
+/** The current request stands first in it. @type {ArrayLike<number>} */
+let requests = [0];
+/** @type {(request: number) => void} */
+let enterRequest = () => {};
+
+/** @typedef {{request: number, store: any}} Context */
+/** @param {number} request @param {any} of @returns {Context} */
+const newContext = (request, of) => /** @type {any} */ ({ __proto__: null, request, store: of });
+/** Most awaits in a row are in one context. */
+let last = newContext(0, undefined);
+
+/** @param {ArrayLike<number>} cell natives.requestCell @param {(request: number) => void} enter makes a request the current one; the end of one is fine */
+export function setRequests(cell, enter) {
+  requests = cell;
+  enterRequest = enter;
+}
+
+/** An entry from C begins: its request is current already, and what is stored is that of whatever ran last. */
+export function beginEntry() {
+  store = undefined;
+}
 
 /** @returns {any} */
-export const getContext = () => current;
-/** @param {any} context */
-export const setContext = (context) => { current = context; };
+export const getStore = () => store;
+/** @param {any} value */
+export const setStore = (value) => { store = value; };
+
+/** @returns {Context} */
+export function getContext() {
+  const request = requests[0];
+  if (last.request !== request || last.store !== store) last = newContext(request, store);
+  return last;
+}
+
+/** @param {Context} context */
+export function setContext(context) {
+  store = context.store;
+  if (requests[0] !== context.request) enterRequest(context.request);
+}
 
 /** A function that runs `callback` in the context of now, whenever it is called. @param {any} callback @returns {any} */
 export function bindContext(callback) {
-  const context = current;
+  const context = getContext();
   return function (/** @type {any[]} */ ...args) {
-    const before = current;
-    current = context;
+    const before = getContext();
+    setContext(context);
     try {
       return apply(callback, this, args);
     } finally {
-      current = before;
+      setContext(before);
     }
   };
 }
 
-/** @param {any} context @param {any} callback @param {any} self @param {any[]} args @returns {any} */
-export function runInContext(context, callback, self, args) {
-  const before = current;
-  current = context;
+/** The same of what is stored alone: who calls it runs for the right request. @param {any} callback @returns {any} */
+export function bindStore(callback) {
+  const kept = store;
+  return function (/** @type {any[]} */ ...args) {
+    return runInStore(kept, callback, this, args);
+  };
+}
+
+/** @param {any} value @param {any} callback @param {any} self @param {any[]} args @returns {any} */
+export function runInStore(value, callback, self, args) {
+  const before = store;
+  store = value;
   try {
     return apply(callback, self, args);
   } finally {
-    current = before;
+    store = before;
   }
+}
+
+/** bindContext() for what `then` is given. @param {any} callback @returns {any} */
+export function bindReaction(callback) {
+  if (typeof callback !== 'function') return callback;
+  const context = getContext();
+  return (/** @type {any} */ value) => {
+    const before = getContext();
+    setContext(context);
+    try {
+      return callback(value);
+    } finally {
+      setContext(before);
+    }
+  };
 }
 
 /** Makes promises carry the context to their callbacks. @param {any} target the global object */
@@ -41,7 +102,7 @@ export function bindPromises(target) {
   Object.defineProperty(prototype, 'then', /** @type {any} */ ({
     __proto__: null, writable: true, enumerable: false, configurable: true,
     value: { then(/** @type {any} */ done, /** @type {any} */ failed) {
-      return apply(original, this, [typeof done === 'function' ? bindContext(done) : done, typeof failed === 'function' ? bindContext(failed) : failed]);
+      return apply(original, this, [bindReaction(done), bindReaction(failed)]);
     } }.then,
   }));
 }

@@ -1,17 +1,17 @@
-import { bindContext, getContext, runInContext, setContext } from './async_context.js';
+import { bindStore, getStore, runInStore, setStore } from './async_context.js';
 import { nodeError } from './host.js';
 
-/** A context is a Map from the storage to its value, never changed once it is current. @param {any} storage @param {any} value */
+/** What is stored is a Map from the storage to its value, never changed once it is current. @param {any} storage @param {any} value */
 function withValue(storage, value) {
-  const context = new Map(getContext());
-  context.set(storage, value);
-  return context;
+  const store = new Map(getStore());
+  store.set(storage, value);
+  return store;
 }
 /** @param {any} storage */
 function without(storage) {
-  const context = new Map(getContext());
-  context.delete(storage);
-  return context;
+  const store = new Map(getStore());
+  store.delete(storage);
+  return store;
 }
 
 export class AsyncLocalStorage {
@@ -24,27 +24,27 @@ export class AsyncLocalStorage {
   }
   get name() { return this.#name; }
   /** @param {any} store @param {(...args: any[]) => any} callback @param {any[]} args */
-  run(store, callback, ...args) { return runInContext(withValue(this, store), callback, undefined, args); }
+  run(store, callback, ...args) { return runInStore(withValue(this, store), callback, undefined, args); }
   /** @param {(...args: any[]) => any} callback @param {any[]} args */
-  exit(callback, ...args) { return runInContext(without(this), callback, undefined, args); }
+  exit(callback, ...args) { return runInStore(without(this), callback, undefined, args); }
   getStore() {
-    const context = getContext();
-    return context !== undefined && context.has(this) ? context.get(this) : this.#default;
+    const store = getStore();
+    return store !== undefined && store.has(this) ? store.get(this) : this.#default;
   }
   /** @param {any} store */
-  enterWith(store) { setContext(withValue(this, store)); }
-  disable() { setContext(without(this)); }
+  enterWith(store) { setStore(withValue(this, store)); }
+  disable() { setStore(without(this)); }
   /** @param {any} callback */
   static bind(callback) {
     if (typeof callback !== 'function') throw nodeError(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "fn" argument must be of type function');
-    return bindContext(callback);
+    return bindStore(callback);
   }
-  static snapshot() { return bindContext((/** @type {any} */ callback, /** @type {any[]} */ ...args) => callback(...args)); }
+  static snapshot() { return bindStore((/** @type {any} */ callback, /** @type {any[]} */ ...args) => callback(...args)); }
 }
 
 let lastId = 1;
 export class AsyncResource {
-  #type; #context = getContext(); #id = ++lastId; #trigger;
+  #type; #store = getStore(); #id = ++lastId; #trigger;
   /** @param {string} type @param {any} [options] */
   constructor(type, options = {}) {
     if (typeof type !== 'string') throw nodeError(TypeError, 'ERR_INVALID_ARG_TYPE', 'The "type" argument must be of type string');
@@ -53,7 +53,7 @@ export class AsyncResource {
   }
   get type() { return this.#type; }
   /** @param {(...args: any[]) => any} callback @param {any} [self] @param {any[]} args */
-  runInAsyncScope(callback, self, ...args) { return runInContext(this.#context, callback, self, args); }
+  runInAsyncScope(callback, self, ...args) { return runInStore(this.#store, callback, self, args); }
   emitDestroy() { return this; }
   asyncId() { return this.#id; }
   triggerAsyncId() { return this.#trigger; }

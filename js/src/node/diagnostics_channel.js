@@ -1,6 +1,6 @@
 /** node:diagnostics_channel: named channels, within the worker. */
 import { nodeError } from './host.js';
-import { runInContext, getContext } from './async_context.js';
+import { runInStore, getStore } from './async_context.js';
 
 export class Channel {
   /** @type {any[]} */ #subscribers = [];
@@ -38,7 +38,7 @@ export class Channel {
   runStores(data, callback, self, ...args) {
     let run = () => {
       this.publish(data);
-      return runInContext(getContext(), callback, self, args);
+      return runInStore(getStore(), callback, self, args);
     };
     for (const [store, transform] of this.#stores) {
       const inner = run;

@@ -1,9 +1,8 @@
 /** The registry of node: modules, see README.md. */
 import { Error, ObjectDefineProperty, SafeMap, StringPrototypeSlice, StringPrototypeStartsWith, nullObject } from '../primordials.js';
-import { bindPromises } from './async_context.js';
 import { setHost } from './host.js';
 
-export { bindContext, getContext, setContext } from './async_context.js';
+export { beginEntry, bindContext, bindPromises, bindReaction, bindStore, getContext, setContext, setRequests } from './async_context.js';
 
 // esbuild makes of each a function that evaluates the file when it is first called.
 /** @type {Record<string, () => any>} */
@@ -83,7 +82,6 @@ export function createNode(host, wanted) {
     module,
     /** The globals of the flag; none is evaluated before it is used. @param {any} target the global object */
     install(target) {
-      bindPromises(target);
       if (wanted !== 'all') return;
       lazy(target, 'Buffer', () => module('buffer').Buffer);
       lazy(target, 'process', () => module('process').default);

@@ -6,9 +6,15 @@
 import { Error, SafeMap, SafeSet, describeError, promiseResolve, promiseThen } from '../primordials.js';
 import { natives } from '../natives.js';
 import { clearTimer, setTimer } from '../link.js';
+import { setRequests } from '../node/async_context.js';
 
 /** @type {Map<number, RequestContext>} */
 const contexts = new SafeMap();
+
+/** Code carries its request over `await` (async_context.js); again after the natives have changed. */
+export function followRequests() {
+  setRequests(natives.requestCell, (id) => natives.requestEnter(id));
+}
 
 /** Of the whole worker, told by `init`. @type {{cpuMs: number, subRequests: number, wallMs: number}} */
 export const limits = /** @type {any} */ ({ __proto__: null, cpuMs: 0, subRequests: 0, wallMs: 0 });
@@ -124,7 +130,7 @@ function tighter(common, own) {
 
 /** @returns {RequestContext|null} whose code is running, as far as one can tell */
 export function currentContext() {
-  return contexts.get(natives.requestCurrent()) ?? null;
+  return contexts.get(natives.requestCell[0]) ?? null;
 }
 
 /** The engine was stopped while it ran for this request. @param {number} id @param {string} message */

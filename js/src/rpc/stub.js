@@ -8,6 +8,7 @@ import {
   SymbolFor, SymbolToStringTag,
 } from '../primordials.js';
 import { markUncloneable } from './codec.js';
+import { bindReaction } from '../node/async_context.js';
 import { currentContext } from './context.js';
 import { rawList } from './cbor.js';
 import { CALL, GET, SERVICE, STUB, failedResult } from './target.js';
@@ -271,7 +272,10 @@ class PromiseHandle extends Handle {
     if (result !== null) {
       this.context?.disposables.delete(this);
       if (this.waiting === null) {
+        // Nobody will be told any more, so whoever still asks must be.
         this.result = null;
+        this.state = 2;
+        this.value = new Error(this.context?.ended ? 'The request that made this RPC call has ended, and the call with it.' : 'RPC promise used after being disposed.');
         result.finish();
       }
     } else if (this.state === 1) {
@@ -354,9 +358,9 @@ export class RpcStub {
 export class RpcPromise {
   constructor() { throw new TypeError('Illegal constructor'); }
   /** @param {any} done @param {any} failed */
-  then(done, failed) { return PromisePrototypeThen(demand(this, PromiseHandle).promise(), done, failed); }
+  then(done, failed) { return PromisePrototypeThen(demand(this, PromiseHandle).promise(), bindReaction(done), bindReaction(failed)); }
   /** @param {any} failed */
-  catch(failed) { return PromisePrototypeThen(demand(this, PromiseHandle).promise(), undefined, failed); }
+  catch(failed) { return PromisePrototypeThen(demand(this, PromiseHandle).promise(), undefined, bindReaction(failed)); }
   /** @param {any} last */
   finally(last) { return PromisePrototypeFinally(demand(this, PromiseHandle).promise(), last); }
 }
@@ -364,9 +368,9 @@ export class RpcPromise {
 export class RpcProperty {
   constructor() { throw new TypeError('Illegal constructor'); }
   /** @param {any} done @param {any} failed */
-  then(done, failed) { return PromisePrototypeThen(demand(this, PropertyHandle).fetchValue(), done, failed); }
+  then(done, failed) { return PromisePrototypeThen(demand(this, PropertyHandle).fetchValue(), bindReaction(done), bindReaction(failed)); }
   /** @param {any} failed */
-  catch(failed) { return PromisePrototypeThen(demand(this, PropertyHandle).fetchValue(), undefined, failed); }
+  catch(failed) { return PromisePrototypeThen(demand(this, PropertyHandle).fetchValue(), undefined, bindReaction(failed)); }
   /** @param {any} last */
   finally(last) { return PromisePrototypeFinally(demand(this, PropertyHandle).fetchValue(), last); }
 }

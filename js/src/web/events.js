@@ -14,12 +14,12 @@ let clock = () => 0;
 /** @type {(error: any) => void} */
 let report = () => {};
 /** @type {(callback: any) => any} binds a callback to the asynchronous context of now */
-let bindContext = (callback) => callback;
-/** @param {{clock?: () => number, report?: (error: any) => void, bindContext?: (callback: any) => any}} services */
+let bindStore = (callback) => callback;
+/** @param {{clock?: () => number, report?: (error: any) => void, bindStore?: (callback: any) => any}} services */
 export function setEventServices(services) {
   if (services.clock) clock = services.clock;
   if (services.report) report = services.report;
-  if (services.bindContext) bindContext = services.bindContext;
+  if (services.bindStore) bindStore = services.bindStore;
 }
 
 export class Event {
@@ -157,7 +157,7 @@ export class EventTarget {
       const one = list[i];
       if (one.type === type && one.given === callback && one.capture === capture) return;
     }
-    const listener = { __proto__: null, type, given: callback, callback: typeof callback === 'function' ? bindContext(callback) : callback, capture, once, passive, removed: false };
+    const listener = { __proto__: null, type, given: callback, callback: typeof callback === 'function' ? bindStore(callback) : callback, capture, once, passive, removed: false };
     ArrayPrototypePush(list, listener);
     if (signal !== undefined) signals.onAbort(signal, () => remove(list, listener));
   }
@@ -207,7 +207,7 @@ export class EventTarget {
       }
       if (value === null) return null;
       const fresh = /** @type {any} */ ({ __proto__: null, handler: value });
-      const callback = bindContext(/** @this {any} @param {any} event */ function (event) {
+      const callback = bindStore(/** @this {any} @param {any} event */ function (event) {
         const { handler } = fresh;
         if (typeof handler !== 'function') return;
         const result = name === 'error' && event instanceof ErrorEvent && this === globalObject

@@ -41,7 +41,8 @@ import { setTimer } from '../link.js';
 /**
  * @typedef {object} WebHooks
  * @property {(request: any) => Promise<any>} [fetch] sends a Request, gives a Response; set by whoever knows how
- * @property {(callback: any) => any} [bindContext] binds a callback to the asynchronous context of now (AsyncLocalStorage)
+ * @property {(callback: any) => any} [bindStore] binds a callback to what AsyncLocalStorage holds now
+ * @property {(callback: any) => any} [bindContext] binds it to the request of now, too
  */
 
 /**
@@ -57,7 +58,7 @@ export function installWeb(target, hooks) {
     }
     natives.log(0, `Uncaught ${describeError(error)}`);
   };
-  setEventServices({ clock: eventClock, report: reportException, bindContext: (callback) => (hooks.bindContext ? hooks.bindContext(callback) : callback) });
+  setEventServices({ clock: eventClock, report: reportException, bindStore: (callback) => (hooks.bindStore ? hooks.bindStore(callback) : callback) });
   setGlobalObject(target);
   setAbortTimer((run, ms) => setTimer(ms > 0x7fffffff ? 0x7fffffff : ms, run));
   const timers = createTimers(hooks, reportException);

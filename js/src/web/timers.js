@@ -5,7 +5,7 @@ import { finishInterface, isObject, requireArguments } from './webidl.js';
 import { isSignal, addAbortAlgorithm, removeAbortAlgorithm } from './abort.js';
 
 /**
- * @param {{bindContext?: (callback: any) => any}} hooks bindContext keeps the asynchronous context of now
+ * @param {{bindStore?: (callback: any) => any, bindContext?: (callback: any) => any}} hooks see index.js
  * @param {(error: any) => void} report what to do with an error that a callback threw
  */
 export function createTimers(hooks, report) {
@@ -22,7 +22,7 @@ export function createTimers(hooks, report) {
     if (last === 0x7fffffff) last = 0;
     do last++; while (live.has(last));
     const id = last;
-    const run = hooks.bindContext ? hooks.bindContext(callback) : callback;
+    const run = hooks.bindStore ? hooks.bindStore(callback) : callback;
     const timer = /** @type {any} */ ({ __proto__: null, link: 0 });
     const fire = () => {
       if (!repeat) live.delete(id);

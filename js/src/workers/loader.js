@@ -197,7 +197,9 @@ export class WorkerStub {
     let limits, props;
     if (options !== undefined && options !== null) {
       if (typeof options !== 'object') throw new TypeError("The options of getEntrypoint() are not an object.");
-      limits = readLimits(options.limits, 'WorkerStubEntrypointOptions');
+      // Values that travel inherit from Object.prototype.
+      const own = readLimits(options.limits, 'WorkerStubEntrypointOptions');
+      limits = own === undefined ? undefined : { ...own };
       props = options.props;
       if (props !== undefined && (typeof props !== 'object' || props === null)) throw new TypeError("The 'props' of getEntrypoint() are not an object.");
     }

@@ -220,7 +220,7 @@ test("asynchronous context survives awaits", async () => {
     run: (/** @type {any} */ value) => void (current = value),
     other: () => new Promise((resolve) => resolve(undefined)).then(() => { current = "other"; }),
   });
-  const got = await runGraph(files, "main.js", { als: true, context });
+  const got = await runGraph(files, "main.js", { context });
   if (got.error) throw got.error;
   same(got.log, ["tla", "tla", "tla", "tla"]);
   current = "A";

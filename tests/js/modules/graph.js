@@ -21,15 +21,17 @@ const natives = {
 /** @param {string} name */
 const typeOf = (name) => (name.endsWith(".cjs") ? "cjs" : name.endsWith(".ts") ? "ts" : name.endsWith(".json") ? "json" : name.endsWith(".txt") ? "text" : "js");
 
-/** @param {Files} files @param {{als?: boolean, context?: any, builtins?: Record<string, any>}} [options] */
-export function graphOf(files, { als = false, context = null, builtins = {} } = {}) {
+const none = { getContext: () => undefined, setContext: () => {} };
+
+/** @param {Files} files @param {{context?: any, builtins?: Record<string, any>}} [options] */
+export function graphOf(files, { context = none, builtins = {} } = {}) {
   const records = Object.entries(files).map(([name, file]) => {
     const type = typeof file === "string" ? typeOf(name) : file.type;
     const data = typeof file === "string" ? file : file.data;
     if (type !== "js" && type !== "ts" && type !== "cjs") return { name, type, data };
-    return { name, type: type === "ts" ? "js" : type, data: compile({ name, type, als }, data) };
+    return { name, type: type === "ts" ? "js" : type, data: compile({ name, type }, data) };
   });
-  return createModuleGraph(/** @type {any} */ (records), natives, (name) => builtins[name], { context });
+  return createModuleGraph(/** @type {any} */ (records), natives, (name) => builtins[name], context);
 }
 
 /**
