@@ -409,8 +409,10 @@ void app_config_free(struct app_config *c)
         free(c->vars[i].json);
     }
     free(c->vars);
-    for (size_t i = 0; i < c->loader_count; i++)
+    for (size_t i = 0; i < c->loader_count; i++) {
         free(c->loaders[i].name);
+        free(c->loaders[i].id);
+    }
     free(c->loaders);
     config_classes_free(c);
     for (size_t i = 0; i < c->service_count; i++) {

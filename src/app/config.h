@@ -21,7 +21,8 @@ struct app_var {
 };
 
 struct app_loader {
-    char *name; /* the binding: env[name]; also the loader's id, since names of bindings are unique */
+    char *name; /* the binding: env[name] */
+    char *id;   /* loaders of this Worker with the same id share their cache; NULL: has one of its own */
 };
 
 /* A binding to a Durable Object namespace. */

@@ -39,7 +39,7 @@ static int read_loaders(struct config_reader *r, const json_t *root)
             return config_fail(r, f.path, "an object with a binding is wanted");
         struct app_loader *l = array_add(&c->loaders, &c->loader_count, sizeof *l, r->err);
         if (!l || config_needed(r, v, f.path, "binding", "the name in env", &l->name) < 0 ||
-            config_known(r, v, f.path, "binding") < 0)
+            config_text(r, v, f.path, "id", &l->id) < 0 || config_known(r, v, f.path, "binding id") < 0)
             return -1;
     }
     return 0;

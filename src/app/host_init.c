@@ -40,8 +40,9 @@ static void put_bindings(struct buf *b, const struct app_config *c)
         put_pair(b, "json", c->vars[i].json);
     }
     for (size_t i = 0; i < c->loader_count; i++) {
-        put_binding(b, 3, c->loaders[i].name, "loader");
-        put_pair(b, "id", c->loaders[i].name);
+        put_binding(b, 2u + (c->loaders[i].id != NULL), c->loaders[i].name, "loader");
+        if (c->loaders[i].id)
+            put_pair(b, "id", c->loaders[i].id);
     }
     for (size_t i = 0; i < c->object_count; i++) {
         put_binding(b, 3, c->objects[i].name, "durableObject");

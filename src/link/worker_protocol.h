@@ -36,7 +36,7 @@
  *           outbound: "daemon" (calls to `fetch` are answered) | "channel" (goes to the parent, over `channel`) | "none",
  *           channel: {in: sid (daemon sends), out: sid (worker sends)} | absent   -- to the parent, role dynamic
  *           bindings: [...] role host: what `env` holds besides, see js/src/workers/env.js:
- *               {name, type: "var", json: text} {name, type: "loader", id: text} {name, type: "durableObject", class}
+ *               {name, type: "var", json: text} {name, type: "loader", id: text|absent} {name, type: "durableObject", class}
  *               {name, type: "service", entrypoint: text|absent, service: text|absent (absent: itself)} {name, type: "assets"}
  *           objects: [{class, sql: bool, container: bool, images: {name: image}|absent}]  role host: Durable Object classes}
  *           Answer: null when the main module has been evaluated; THROW with the error of the module otherwise.
@@ -69,7 +69,7 @@
  *
  * The rest is of role host alone:
  *
- * load      A Dynamic Worker: {loader: text (the binding's id), name: text|absent, compatibilityDate, compatibilityFlags,
+ * load      A Dynamic Worker: {name: text|absent, compatibilityDate, compatibilityFlags,
  *           mainModule, modules: [{name, type: "js"|"ts"|"cjs"|"py"|"text"|"data"|"json"|"wasm", data}] -- sources; or, when large,
  *           `stream`: the same map's bytes, `channel` beside it --, outbound: "daemon"|"channel"|"none", limits: {cpuMs, subRequests, memoryMib,
  *           wallMs}, channel: {in: sid (daemon sends), out: sid (worker sends)}}

@@ -90,35 +90,35 @@ static bool has_warning(const struct app_config *c, const char *line)
 
 static void test_whole(void **state)
 {
-    struct app_config *c =
-        read_ok("// a project\n{\n  \"$schema\": \"x\", \"name\": \"shop\", /* entry */ \"main\": "
-                "\"./src/index.ts\",\n"
-                "  \"compatibility_date\": \"2026-11-01\", \"compatibility_flags\": [\"nodejs_compat\",],\n"
-                "  \"vars\": {\"A\": \"x // no comment\", \"B\": {\"n\": [1, 2]}, \"C\": 3,},\n"
-                "  \"worker_loaders\": [{\"binding\": \"LOADER\"}],\n"
-                "  \"durable_objects\": {\"bindings\": [{\"name\": \"BOX\", \"class_name\": \"Box\"}, "
-                "{\"name\": \"OLD\", \"class_name\": \"Old\", \"script_name\": \"shop\"}]},\n"
-                "  \"migrations\": [{\"tag\": \"v1\", \"new_sqlite_classes\": [\"Crate\"], \"new_classes\": "
-                "[\"Old\", \"Gone\"]},\n"
-                "    {\"tag\": \"v2\", \"renamed_classes\": [{\"from\": \"Crate\", \"to\": \"Box\"}], "
-                "\"deleted_classes\": [\"Gone\"]}],\n"
-                "  \"containers\": [{\"class_name\": \"Box\", \"images\": {\"a\": \"debian\", \"b\": "
-                "{\"image\": \"alpine:3\"}},"
-                " \"scheduling_policy\": \"durable_object\", \"instance_type\": {\"vcpu\": 0.5, "
-                "\"memory_mib\": 512, \"disk_mb\": 2000},"
-                " \"max_instances\": 3}],\n"
-                "  \"services\": [{\"binding\": \"SELF\", \"service\": \"shop\", \"entrypoint\": \"Api\", "
-                "\"props\": {\"k\": 1}},"
-                " {\"binding\": \"AUTH\", \"service\": \"auth\"}],\n"
-                "  \"assets\": {\"directory\": \"public\", \"binding\": \"ASSETS\", \"html_handling\": "
-                "\"drop-trailing-slash\","
-                " \"not_found_handling\": \"single-page-application\", \"run_worker_first\": [\"/api/*\", "
-                "\"!/api/docs\"]},\n"
-                "  \"triggers\": {\"crons\": [\"* * * * *\"]}, \"limits\": {\"cpu_ms\": 100},\n"
-                "  \"rules\": [{\"type\": \"Text\", \"globs\": [\"**/*.md\"]}], \"define\": {\"X\": \"1\"}, "
-                "\"alias\": {\"a\": \"b\"},\n"
-                "  \"routes\": [\"example.com/*\"], \"kv_namespaces\": [], \"frobnicate\": true\n}\n",
-                NULL);
+    struct app_config *c = read_ok(
+        "// a project\n{\n  \"$schema\": \"x\", \"name\": \"shop\", /* entry */ \"main\": "
+        "\"./src/index.ts\",\n"
+        "  \"compatibility_date\": \"2026-11-01\", \"compatibility_flags\": [\"nodejs_compat\",],\n"
+        "  \"vars\": {\"A\": \"x // no comment\", \"B\": {\"n\": [1, 2]}, \"C\": 3,},\n"
+        "  \"worker_loaders\": [{\"binding\": \"LOADER\"}, {\"binding\": \"MORE\", \"id\": \"one\"}],\n"
+        "  \"durable_objects\": {\"bindings\": [{\"name\": \"BOX\", \"class_name\": \"Box\"}, "
+        "{\"name\": \"OLD\", \"class_name\": \"Old\", \"script_name\": \"shop\"}]},\n"
+        "  \"migrations\": [{\"tag\": \"v1\", \"new_sqlite_classes\": [\"Crate\"], \"new_classes\": "
+        "[\"Old\", \"Gone\"]},\n"
+        "    {\"tag\": \"v2\", \"renamed_classes\": [{\"from\": \"Crate\", \"to\": \"Box\"}], "
+        "\"deleted_classes\": [\"Gone\"]}],\n"
+        "  \"containers\": [{\"class_name\": \"Box\", \"images\": {\"a\": \"debian\", \"b\": "
+        "{\"image\": \"alpine:3\"}},"
+        " \"scheduling_policy\": \"durable_object\", \"instance_type\": {\"vcpu\": 0.5, "
+        "\"memory_mib\": 512, \"disk_mb\": 2000},"
+        " \"max_instances\": 3}],\n"
+        "  \"services\": [{\"binding\": \"SELF\", \"service\": \"shop\", \"entrypoint\": \"Api\", "
+        "\"props\": {\"k\": 1}},"
+        " {\"binding\": \"AUTH\", \"service\": \"auth\"}],\n"
+        "  \"assets\": {\"directory\": \"public\", \"binding\": \"ASSETS\", \"html_handling\": "
+        "\"drop-trailing-slash\","
+        " \"not_found_handling\": \"single-page-application\", \"run_worker_first\": [\"/api/*\", "
+        "\"!/api/docs\"]},\n"
+        "  \"triggers\": {\"crons\": [\"* * * * *\"]}, \"limits\": {\"cpu_ms\": 100},\n"
+        "  \"rules\": [{\"type\": \"Text\", \"globs\": [\"**/*.md\"]}], \"define\": {\"X\": \"1\"}, "
+        "\"alias\": {\"a\": \"b\"},\n"
+        "  \"routes\": [\"example.com/*\"], \"kv_namespaces\": [], \"frobnicate\": true\n}\n",
+        NULL);
     assert_string_equal(c->name, "shop");
     assert_string_equal(c->main + strlen(c->directory), "/src/index.ts");
     assert_string_equal(c->compatibility_flags[0], "nodejs_compat");
@@ -127,6 +127,8 @@ static void test_whole(void **state)
     assert_string_equal(c->vars[0].json, "\"x // no comment\"");
     assert_string_equal(c->vars[1].json, "{\"n\":[1,2]}");
     assert_string_equal(c->loaders[0].name, "LOADER");
+    assert_null(c->loaders[0].id);
+    assert_string_equal(c->loaders[1].id, "one");
     assert_int_equal(c->class_count, 2);
     const struct app_class *box = app_config_class(c, "Box"), *old = app_config_class(c, "Old");
     assert_string_equal(box->storage, "Crate");
@@ -202,6 +204,8 @@ static void test_refused(void **state)
     refuse("{\"name\": \"w\"}", "main", "main: missing: give the entry module");
     refuse("{\"name\": \"w\", \"main\": \"no.ts\"}", "main", "main: there is no file");
     refuse("{" BASE ", \"vars\": []}", "vars", "vars: an object is wanted, not a list");
+    refuse("{" BASE ", \"worker_loaders\": [{\"binding\": \"A\", \"id\": 1}]}", "worker_loaders[0].id",
+           "a text is wanted");
     refuse("{" BASE ", \"worker_loaders\": [{}]}", "worker_loaders[0].binding",
            "missing: give the name in env");
     refuse("{" BASE ", \"vars\": {\"A\": 1}, \"worker_loaders\": [{\"binding\": \"A\"}]}", "worker_loaders",

@@ -34,6 +34,13 @@ export const getStore = () => store;
 /** @param {any} value */
 export const setStore = (value) => { store = value; };
 
+/** What is stored now, with one more value. @param {any} key @param {any} value @returns {any} a Map that is never changed once it is current */
+export function storeWith(key, value) {
+  const next = new Map(store);
+  next.set(key, value);
+  return next;
+}
+
 /** @returns {Context} */
 export function getContext() {
   const request = requests[0];

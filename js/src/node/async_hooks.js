@@ -1,12 +1,6 @@
-import { bindStore, getStore, runInStore, setStore } from './async_context.js';
+import { bindStore, getStore, runInStore, setStore, storeWith } from './async_context.js';
 import { nodeError } from './host.js';
 
-/** What is stored is a Map from the storage to its value, never changed once it is current. @param {any} storage @param {any} value */
-function withValue(storage, value) {
-  const store = new Map(getStore());
-  store.set(storage, value);
-  return store;
-}
 /** @param {any} storage */
 function without(storage) {
   const store = new Map(getStore());
@@ -24,7 +18,7 @@ export class AsyncLocalStorage {
   }
   get name() { return this.#name; }
   /** @param {any} store @param {(...args: any[]) => any} callback @param {any[]} args */
-  run(store, callback, ...args) { return runInStore(withValue(this, store), callback, undefined, args); }
+  run(store, callback, ...args) { return runInStore(storeWith(this, store), callback, undefined, args); }
   /** @param {(...args: any[]) => any} callback @param {any[]} args */
   exit(callback, ...args) { return runInStore(without(this), callback, undefined, args); }
   getStore() {
@@ -32,7 +26,7 @@ export class AsyncLocalStorage {
     return store !== undefined && store.has(this) ? store.get(this) : this.#default;
   }
   /** @param {any} store */
-  enterWith(store) { setStore(withValue(this, store)); }
+  enterWith(store) { setStore(storeWith(this, store)); }
   disable() { setStore(without(this)); }
   /** @param {any} callback */
   static bind(callback) {

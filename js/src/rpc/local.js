@@ -9,7 +9,7 @@ import { natives } from '../natives.js';
 import { currentContext, reportUncaught } from './context.js';
 import { CALL, GET, Result, Target, errorPayload, later, releasePayload } from './target.js';
 import { decodeArguments, encodeResult, isRpcTarget } from './values.js';
-import { disposeSymbol, stubTargetOf } from './stub.js';
+import { disposeSymbol, handleOf, isStub, stubTargetOf } from './stub.js';
 
 const ObjectPrototype = Object.prototype;
 
@@ -65,6 +65,8 @@ function resolve(receiver, path) {
     const name = path[i];
     const next = member(object, name, own, entrypoint && i === 0);
     if ((typeof next !== 'object' || next === null) && typeof next !== 'function') notImplemented(name);
+    // What another call will give is part of a stub, but not of an object.
+    if (handleOf(next) !== null && !isStub(next) && stubTargetOf(object) === null) notImplemented(name);
     object = next;
     if (stubTargetOf(object) !== null) own = false;
     else if (ObjectGetPrototypeOf(object) === ObjectPrototype) own = true;

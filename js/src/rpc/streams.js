@@ -17,7 +17,7 @@ import {
 import { rawList } from './cbor.js';
 import { registerPlatformType } from './codec.js';
 import { currentContext } from './context.js';
-import { CALL, READABLE, Result, SIGNAL, Target, WRITABLE, errorPayload, failedResult, newCapability, newPayload, releasePayload } from './target.js';
+import { CALL, READABLE, Result, SIGNAL, Target, WRITABLE, errorPayload, failedResult, newCapability, newPayload, releasePayload, holdHome } from './target.js';
 import { capabilityReaders, decodeFailure } from './values.js';
 
 /** Bytes under way at most, beyond one chunk. */
@@ -70,6 +70,24 @@ export class ReadableTarget extends Target {
     /** @type {Source|null} */
     this.source = source;
     this.context = currentContext();
+    /** Ends what is under way. @type {((reason: any) => void)|null} */
+    this.stop = null;
+    /** The receiver does not want the rest. @type {(() => void)|null} */
+    this.onCancel = null;
+  }
+
+  /** @param {any} reason */
+  cancel(reason) {
+    const { source, stop } = this;
+    this.source = this.stop = null;
+    if (source !== null) this.cancelSource(source, reason);
+    else if (stop !== null) stop(reason);
+  }
+
+  /** @param {Source} source @param {any} reason */
+  cancelSource(source, reason) {
+    quietly(source.cancel(reason));
+    if (this.onCancel !== null) this.onCancel();
   }
 
   /** @param {string[]} path @param {number} op @param {import('./target.js').Payload|null} payload */
@@ -78,13 +96,12 @@ export class ReadableTarget extends Target {
     const sink = payload !== null && payload.capabilities.length === 1 ? payload.capabilities[0] : null;
     if (path.length === 1 && path[0] === 'pipe' && source !== null && sink !== null && sink.kind === WRITABLE) {
       this.source = null;
-      pump(source, sink.target.retain(), this.context);
+      this.stop = pump(source, sink.target.retain(), this.context, (reason) => this.cancelSource(source, reason));
       releasePayload(payload);
       return done();
     }
     if (path.length === 1 && path[0] === 'cancel') {
-      this.source = null;
-      if (source !== null) quietly(source.cancel(payload === null ? undefined : decodeFailure(payload)));
+      this.cancel(payload === null ? undefined : decodeFailure(payload));
       return done();
     }
     releasePayload(payload);
@@ -92,9 +109,7 @@ export class ReadableTarget extends Target {
   }
 
   lastReleased() {
-    const { source } = this;
-    this.source = null;
-    if (source !== null) quietly(source.cancel(new Error('The stream was dropped by its receiver.')));
+    this.cancel(new Error('The stream was dropped by its receiver.'));
   }
 }
 
@@ -106,8 +121,9 @@ function quietly(promise) {
 /**
  * Moves everything from a source to a remote sink.
  * @param {Source} source @param {Target} sink owned @param {import('./context.js').RequestContext|null} context held meanwhile
+ * @param {(reason: any) => void} cancel the sink takes no more @returns {(reason: any) => void} ends it, if it has not ended
  */
-function pump(source, sink, context) {
+function pump(source, sink, context, cancel) {
   context?.hold();
   let underWay = 0, over = false;
   const finish = () => {
@@ -151,7 +167,7 @@ function pump(source, sink, context) {
     result.listen(() => {
       if (result.state === 2) {
         const error = decodeFailure(result.take());
-        if (!over) quietly(source.cancel(error));
+        if (!over) cancel(error);
         finish();
       } else if (!over) {
         then();
@@ -160,6 +176,11 @@ function pump(source, sink, context) {
     });
   };
   next();
+  return (reason) => {
+    if (over) return;
+    cancel(reason);
+    finish();
+  };
 }
 
 /** The reader's end: what the other side pushes, as a source. */
@@ -233,6 +254,7 @@ class RemoteSource {
     this.wakeFailed = null;
     this.context = currentContext();
     this.context?.disposables.add(this);
+    this.held = holdHome(target, this.context);
     this.forget = target.onBroken((reason) => this.end(reason));
   }
 
@@ -301,7 +323,7 @@ class RemoteSource {
     this.cancelled = true;
     this.reason = reason;
     const { queue, target } = this;
-    if (target !== null && !this.started) {
+    if (target !== null) {
       const result = target.call(pathOf('cancel'), CALL, errorPayload(reason));
       result.listen(() => result.finish());
     }
@@ -322,7 +344,9 @@ class RemoteSource {
     this.target = null;
     this.context?.disposables.delete(this);
     this.forget();
-    if (target !== null) target.release();
+    if (target === null) return;
+    target.release();
+    this.held?.drop();
   }
 }
 
@@ -407,8 +431,9 @@ function remoteWritable(target) {
     over = true;
     context?.disposables.delete(handle);
     target.release();
+    held?.drop();
   };
-  const handle = { dispose: end };
+  const handle = { dispose: end }, held = holdHome(target, context);
   context?.disposables.add(handle);
   /** @param {string} name @param {import('./target.js').Payload} payload @param {number} size */
   const send = (name, payload, size) => {
@@ -483,12 +508,13 @@ class SignalTarget extends Target {
 /** @param {Target} target a SignalTarget; owned */
 function remoteSignal(target) {
   const signal = newSignal();
-  const context = currentContext();
+  const context = currentContext(), held = holdHome(target, context);
   const result = target.call(pathOf('wait'), CALL, newPayload(NOTHING));
   const handle = {
     dispose() {
       result.finish();
       target.release();
+      held?.drop();
     },
   };
   context?.disposables.add(handle);

@@ -11,7 +11,7 @@ import { markUncloneable } from './codec.js';
 import { bindReaction } from '../node/async_context.js';
 import { currentContext } from './context.js';
 import { rawList } from './cbor.js';
-import { CALL, GET, SERVICE, STUB, failedResult } from './target.js';
+import { CALL, GET, SERVICE, STUB, failedResult, holdHome } from './target.js';
 import { decodeFailure, decodeResult, encodeArguments, localStubTarget } from './values.js';
 
 /** Symbol.dispose, which the engine may lack; main.js gives it to the guest then. @type {symbol} */
@@ -43,6 +43,9 @@ export function stubTargetOf(value) {
   const handle = handleOf(value);
   return handle === null || !(handle instanceof StubHandle || handle instanceof PropertyHandle) ? null : handle;
 }
+
+/** @param {any} value */
+export const isStub = (value) => handleOf(value) instanceof StubHandle;
 
 // What the Proxies stand on: never seen, so one of each is enough.
 const callable = () => {};
@@ -101,8 +104,7 @@ export class StubHandle extends Handle {
     this.context = this.persistent ? null : currentContext();
     this.context?.disposables.add(this);
     /** The context that its target lives in, held when it is another one. */
-    this.held = target.context !== null && target.context !== this.context ? target.context : null;
-    this.held?.hold();
+    this.held = holdHome(target, this.context);
   }
 
   /** @param {any} target @param {PropertyKey} key @param {any} receiver @returns {any} */
@@ -224,6 +226,7 @@ class PromiseHandle extends Handle {
     if (result.state === 2) {
       this.state = 2;
       this.value = decodeFailure(result.take());
+      if (result.objectId !== '' && typeof this.value === 'object' && this.value !== null) define(this.value, 'durableObjectId', result.objectId);
       result.finish();
     } else {
       try {

@@ -95,6 +95,16 @@ export class Target {
   }
 }
 
+/**
+ * Whoever refers to a target from another request keeps the one that it lives in. @param {Target} target
+ * @param {import('./context.js').RequestContext|null} context who refers to it @returns {import('./context.js').RequestContext|null} held: to be dropped with the reference
+ */
+export function holdHome(target, context) {
+  const home = target.context !== context ? target.context : null;
+  home?.hold();
+  return home;
+}
+
 /** Always answers with the same error. */
 export class BrokenTarget extends Target {
   /** @param {Payload} error */
@@ -134,6 +144,8 @@ export class Result {
     /** Called once the result is finished; when it is not settled by then, only after that, unless `eager`. @type {(() => void)|null} */
     this.onFinish = null;
     this.eager = false;
+    /** The Durable Object of this worker that was called; its errors say so to the caller here. */
+    this.objectId = '';
   }
 
   /** @param {Payload} payload passed on @param {Target|null} pipeline owned; null: the one it has stays @param {boolean} hasDisposer */

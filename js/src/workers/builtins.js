@@ -1,5 +1,6 @@
 /** The modules of the runtime: `cloudflare:workers`, `cloudflare:sockets`. */
 import { Error } from '../primordials.js';
+import { getStore, runInStore, storeWith } from '../node/async_context.js';
 import { currentContext } from '../rpc/context.js';
 import { RpcPromise, RpcProperty, RpcStub, RpcTarget, ServiceStub } from '../rpc/stub.js';
 import { worker } from './ctx.js';
@@ -15,11 +16,31 @@ function waitUntil(promise) {
   context.waitUntil(promise);
 }
 
+/** Keys of what code can have in place of `env` and `exports`. */
+const ENV = {}, EXPORTS = {};
+
+/** @param {any} key @param {any} common @returns {any} */
+function replaced(key, common) {
+  const store = getStore();
+  return store !== undefined && store.has(key) ? store.get(key) : common;
+}
+
+/** Runs it, and what it goes on with, with another value. @param {any} key @param {any} value null: nothing; other than an object: no other @param {() => any} run */
+function withValue(key, value, run) {
+  const store = value === null || value === undefined ? storeWith(key, {}) : typeof value === 'object' ? storeWith(key, value) : getStore();
+  return runInStore(store, run, undefined, []);
+}
+
 const workers = {
   __proto__: null,
   WorkerEntrypoint, DurableObject, RpcTarget, RpcStub, RpcPromise, RpcProperty, ServiceStub, waitUntil,
-  get env() { return worker.env; },
-  get exports() { return worker.loopback; },
+  get env() { return replaced(ENV, worker.env); },
+  get exports() { return replaced(EXPORTS, worker.loopback); },
+  withEnv(/** @type {any} */ value, /** @type {() => any} */ run) { return withValue(ENV, value, run); },
+  withExports(/** @type {any} */ value, /** @type {() => any} */ run) { return withValue(EXPORTS, value, run); },
+  withEnvAndExports(/** @type {any} */ env, /** @type {any} */ exports, /** @type {() => any} */ run) {
+    return withValue(ENV, env, () => withValue(EXPORTS, exports, run));
+  },
 };
 
 const sockets = { __proto__: null, connect };

@@ -11,6 +11,7 @@ import { isArrayBuffer } from '../rpc/codec.js';
 import { StubHandle, handleOf } from '../rpc/stub.js';
 import { SERVICE, releasePayload } from '../rpc/target.js';
 import { encodeValue } from '../rpc/values.js';
+import { worker } from './ctx.js';
 
 /** As documented for Workers. */
 const MAX_CODE = 64 << 20, MAX_ENV = 1 << 20;
@@ -129,7 +130,8 @@ export function readCode(code) {
   if (!RegExpPrototypeTest(DATE, date)) throw new TypeError(`The 'compatibilityDate' of 'WorkerCode' is no date like "2026-01-31": ${compatibilityDate}`);
   if (typeof mainModule !== 'string') wrongType('mainModule', 'string');
   if (!isObject(modules)) wrongType('modules', 'object');
-  if (allowExperimental) throw new Error("'allowExperimental' is only allowed when the calling worker has the 'experimental' compat flag set.");
+  // There are no experimental flags here, so nothing is to be allowed.
+  if (allowExperimental && !worker.flags.has('experimental')) throw new Error("'allowExperimental' is only allowed when the calling worker has the 'experimental' compat flag set.");
   if (streamingTails !== undefined) throw new Error("The 'streamingTails' of 'WorkerCode' are not supported.");
   const flags = [];
   if (compatibilityFlags !== undefined) {

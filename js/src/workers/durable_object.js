@@ -14,13 +14,15 @@ import { invoke } from '../rpc/local.js';
 import { ServiceStub, StubHandle } from '../rpc/stub.js';
 import { FETCH, Result, SERVICE, Target, errorPayload, failedResult, forwardResult, later, releasePayload } from '../rpc/target.js';
 import { newContainer } from './container.js';
-import { invokeFetch } from './entrypoint.js';
+import { worker } from './ctx.js';
+import { DurableObject, extendsClass, invokeFetch } from './entrypoint.js';
 import { IdSpace, classOfId, isObjectId, refuseJurisdiction, textOfId } from './object_id.js';
 import { BROKEN, GONE, Instance } from './object_instance.js';
 import { ObjectSockets } from './object_sockets.js';
 import { newStorage } from './storage.js';
 
 const TOKEN = nullObject();
+const NO_RPC = 'The receiving Durable Object does not support RPC, because its class was not declared with `extends DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which can be imported from the module "cloudflare:workers".';
 /** How long an instance is kept that nothing needs. */
 const IDLE_MS = 120000, SWEEP_MS = 30000;
 
@@ -150,9 +152,12 @@ class ObjectTarget extends Target {
     const instance = this.reach();
     if (instance.state === BROKEN) {
       releasePayload(payload);
-      return failedResult(instance.reason);
+      const failed = failedResult(instance.reason);
+      failed.objectId = textOfId(this.id);
+      return failed;
     }
     const result = new Result();
+    result.objectId = textOfId(this.id);
     /** @type {any} */ let given = payload;
     const event = /** @type {any} */ ({
       __proto__: null,
@@ -163,6 +168,11 @@ class ObjectTarget extends Target {
         given = null;
         inner.listen(() => instance.finish(event, () => forwardResult(inner, result)));
         const receiver = { object, own: false, entrypoint: true, extra: null };
+        if (op !== FETCH && !worker.flags.has('js_rpc') && !extendsClass(instance.slot.findClass(), DurableObject)) {
+          releasePayload(own);
+          inner.fail(errorPayload(new TypeError(NO_RPC)));
+          return;
+        }
         if (op !== FETCH) {
           invoke(receiver, path, op, own, inner, context);
           return;

@@ -7,6 +7,7 @@ import { abortRequest, isRequest } from '../web/request.js';
 import { isResponse } from '../web/response.js';
 import { RequestContext } from '../rpc/context.js';
 import { invoke } from '../rpc/local.js';
+import { ReadableTarget } from '../rpc/streams.js';
 import { StubHandle } from '../rpc/stub.js';
 import { CONNECT, FETCH, Result, SERVICE, Target, errorPayload, later, newPayload, releasePayload } from '../rpc/target.js';
 import { decodeArguments, decodeValue, encodeResult, encodeValue } from '../rpc/values.js';
@@ -103,6 +104,7 @@ export function invokeFetch(receiver, payload, result, context) {
     if (over) return;
     context.enter();
     if (receiver.entrypoint) context.failure(error);
+    result.onFinish = null;
     result.fail(errorPayload(error));
     end();
   };
@@ -112,6 +114,12 @@ export function invokeFetch(receiver, payload, result, context) {
     try {
       traceResponse(context, response);
       const encoded = encodeResult(response, context);
+      // Who takes the answer finishes the call, which is no abort; to leave its body is one.
+      result.onFinish = null;
+      abortWith(encoded.payload, () => {
+        context.enter();
+        abortRequest(parameters.values[0]);
+      });
       result.settle(encoded.payload, encoded.pipeline, false);
       end();
     } catch (error) {
@@ -178,6 +186,15 @@ function invokeConnect(receiver, payload, result, context) {
     }, failed);
   } catch (error) {
     failed(error);
+  }
+}
+
+/** @param {import('../rpc/target.js').Payload} answer @param {() => void} abort the receiver leaves its body unread */
+function abortWith(answer, abort) {
+  const { capabilities } = answer;
+  for (let i = 0; i < capabilities.length; i++) {
+    const { target } = capabilities[i];
+    if (target instanceof ReadableTarget) target.onCancel = abort;
   }
 }
 

@@ -2,7 +2,7 @@
  * What `env` of a host Worker holds, from the bindings that `init` tells (src/link/worker_protocol.h):
  *
  *   {name, type: "var", json}                          the value
- *   {name, type: "loader", id}                         a Worker Loader
+ *   {name, type: "loader", id}                         a Worker Loader; those of the same id share their cache
  *   {name, type: "durableObject", class}               a namespace of Durable Objects
  *   {name, type: "service", entrypoint, service, props: json}   a stub of an entrypoint, of this Worker when `service` is absent
  *   {name, type: "assets"}                             fetch() gives static files

@@ -48,10 +48,9 @@ class DynamicWorker {
     return () => { this.endCallbacks.delete(callback); };
   }
 
-  /** Asks the daemon for the process. @param {string} loader @param {string|undefined} name @param {any} code */
-  load(loader, name, code) {
+  /** Asks the daemon for the process. @param {string|undefined} name @param {any} code */
+  load(name, code) {
     const { args, start } = readCode(code);
-    args.loader = loader;
     if (name !== undefined) args.name = name;
     outsideRequests(() => {
       const inSid = newStream(), outSid = newStream();
@@ -225,21 +224,62 @@ function makeStub(worker) {
   }
 }
 
-export class WorkerLoader {
-  #id;
+/** The Workers that `get` made, by their ids; the cache of one binding, or of those that name the same `id`. */
+class Cache {
   /** @type {Map<string, DynamicWorker>} */
-  #cache = new SafeMap();
+  #workers = new SafeMap();
   #sweeping = false;
-  /** @param {string} id the binding's */
-  constructor(id) {
+
+  /** @param {string} name @returns {DynamicWorker|null} one that has not ended */
+  find(name) {
+    const worker = this.#workers.get(name);
+    return worker !== undefined && worker.over === null ? worker : null;
+  }
+
+  /** @param {string} name @param {DynamicWorker} worker */
+  add(name, worker) {
+    this.#workers.set(name, worker);
+    worker.onEnd(() => {
+      if (this.#workers.get(name) === worker) this.#workers.delete(name);
+    });
+    this.#sweep();
+  }
+
+  /** Ends what is idle, and beyond MAX_CACHED what is idle for longest. */
+  #sweep() {
+    if (this.#workers.size > MAX_CACHED) {
+      /** @type {DynamicWorker|null} */
+      let oldest = null;
+      this.#workers.forEach((worker) => {
+        if (!worker.busy() && (oldest === null || worker.lastUse < oldest.lastUse)) oldest = worker;
+      });
+      /** @type {DynamicWorker|null} */ (oldest)?.end(new Error('The Dynamic Worker was ended to make room for another.'));
+    }
+    if (this.#sweeping) return;
+    this.#sweeping = true;
+    outsideRequests(() => setTimer(SWEEP_MS, () => {
+      this.#sweeping = false;
+      const since = natives.monotonic() - IDLE_MS;
+      this.#workers.forEach((worker) => {
+        if (worker.lastUse < since && !worker.busy()) worker.end(new Error(IDLE_REASON));
+      });
+      if (this.#workers.size > 0) this.#sweep();
+    }));
+  }
+}
+
+export class WorkerLoader {
+  #cache;
+  /** @param {Cache} cache */
+  constructor(cache) {
     if (!making) throw new TypeError('Illegal constructor');
-    this.#id = id;
+    this.#cache = cache;
   }
 
   /** A new Worker. @param {any} code WorkerCode */
   load(code) {
     const worker = new DynamicWorker();
-    worker.load(this.#id, undefined, code);
+    worker.load(undefined, code);
     this.#bind(worker);
     return makeStub(worker);
   }
@@ -248,21 +288,14 @@ export class WorkerLoader {
   get(id, callback) {
     if (typeof callback !== 'function') throw new TypeError("Failed to execute 'get' on 'WorkerLoader': parameter 2 is not of type 'Function'.");
     const name = id === null || id === undefined ? null : String(id);
-    let worker = name === null ? undefined : this.#cache.get(name);
-    if (worker !== undefined && worker.over === null) {
-      worker.lastUse = natives.monotonic();
-      return makeStub(worker);
+    const known = name === null ? null : this.#cache.find(name);
+    if (known !== null) {
+      known.lastUse = natives.monotonic();
+      return makeStub(known);
     }
-    const fresh = worker = new DynamicWorker();
-    if (name === null) {
-      this.#bind(fresh);
-    } else {
-      this.#cache.set(name, fresh);
-      fresh.onEnd(() => {
-        if (this.#cache.get(name) === fresh) this.#cache.delete(name);
-      });
-      this.#sweep();
-    }
+    const fresh = new DynamicWorker();
+    if (name === null) this.#bind(fresh);
+    else this.#cache.add(name, fresh);
     let given;
     try {
       given = promiseResolve(ReflectApply(callback, undefined, []));
@@ -271,7 +304,7 @@ export class WorkerLoader {
       return makeStub(fresh);
     }
     promiseThen(promiseThen(given, (code) => {
-      if (fresh.over === null) fresh.load(this.#id, name ?? undefined, code);
+      if (fresh.over === null) fresh.load(name ?? undefined, code);
     }), undefined, (error) => fresh.end(error));
     return makeStub(fresh);
   }
@@ -282,36 +315,22 @@ export class WorkerLoader {
     worker.context = context;
     context?.disposables.add(worker);
   }
-
-  /** Ends what is idle, and beyond MAX_CACHED what is idle for longest. */
-  #sweep() {
-    if (this.#cache.size > MAX_CACHED) {
-      /** @type {DynamicWorker|null} */
-      let oldest = null;
-      this.#cache.forEach((worker) => {
-        if (!worker.busy() && (oldest === null || worker.lastUse < oldest.lastUse)) oldest = worker;
-      });
-      /** @type {DynamicWorker|null} */ (oldest)?.end(new Error('The Dynamic Worker was ended to make room for another.'));
-    }
-    if (this.#sweeping) return;
-    this.#sweeping = true;
-    outsideRequests(() => setTimer(SWEEP_MS, () => {
-      this.#sweeping = false;
-      const since = natives.monotonic() - IDLE_MS;
-      this.#cache.forEach((worker) => {
-        if (worker.lastUse < since && !worker.busy()) worker.end(new Error(IDLE_REASON));
-      });
-      if (this.#cache.size > 0) this.#sweep();
-    }));
-  }
 }
 define(WorkerLoader.prototype, SymbolToStringTag, 'WorkerLoader');
 
-/** @param {string} id */
+/** @type {Map<string, Cache>} */
+const shared = new SafeMap();
+
+/** @param {string|undefined} id loaders of this Worker that name the same one share their cache; undefined: has one of its own */
 export function makeLoader(id) {
+  let cache = id === undefined ? undefined : shared.get(id);
+  if (cache === undefined) {
+    cache = new Cache();
+    if (id !== undefined) shared.set(id, cache);
+  }
   making = true;
   try {
-    return new WorkerLoader(id);
+    return new WorkerLoader(cache);
   } finally {
     making = false;
   }

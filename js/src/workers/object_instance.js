@@ -47,6 +47,7 @@ export class Instance {
     /** @type {any} */ this.reason = null;
     /** @type {Event[]} */ this.queue = rawList();
     /** @type {Set<Event>} */ this.running = new SafeSet();
+    /** Of its events, as long as anything that they handed out can come back. @type {Set<RequestContext>} */ this.contexts = new SafeSet();
     this.blocks = 0;
     /** Until the present turn of the event loop is over. */
     this.gated = false;
@@ -98,6 +99,10 @@ export class Instance {
     this.closeConnections();
     running.forEach((event) => event.fail(error));
     for (let i = 0; i < queue.length; i++) queue[i].fail(error);
+    // What they handed out, such as an RpcTarget, is of this instance, too.
+    const { contexts } = this;
+    this.contexts = new SafeSet();
+    contexts.forEach((each) => each.kill(error));
     brokenCallbacks.forEach((each) => later(() => each(error)));
   }
 
@@ -159,9 +164,12 @@ export class Instance {
     this.closeGate();
     const context = new RequestContext();
     context.keeper = this;
-    // As long as anything that this event handed out can come back.
+    this.contexts.add(context);
     this.holds++;
-    context.onEnd = () => { this.holds--; };
+    context.onEnd = () => {
+      this.contexts.delete(context);
+      this.holds--;
+    };
     try {
       event.start(this.object, context);
     } catch (error) {

@@ -1,0 +1,177 @@
+"""RPC, services and loaders as a Worker's author meets them: what ends with what, what is shared, what is refused."""
+import unittest
+
+from projects import Project
+
+SOURCE = """
+import { DurableObject, RpcTarget, WorkerEntrypoint, env as imported, withEnv } from 'cloudflare:workers';
+class Handed extends RpcTarget {
+  #ctx;
+  constructor(ctx) { super(); this.#ctx = ctx; }
+  ping() { return 'pong'; }
+  hang() { return new Promise(() => {}); }
+  abort() { this.#ctx.abort('aborted on purpose'); }
+  async block() { await this.#ctx.blockConcurrencyWhile(() => { throw new Error('broken on purpose'); }); }
+}
+export class Thing extends DurableObject {
+  make() { return new Handed(this.ctx); }
+  ping() { return 'pong'; }
+  thrower() { throw new Error('thrown'); }
+}
+export class Bare {
+  fetch() { return new Response('fetched'); }
+  ping() { return 'pong'; }
+}
+let aborted = {};
+export class Service extends WorkerEntrypoint {
+  async fetch(request) {
+    const { pathname } = new URL(request.url);
+    aborted[pathname] = false;
+    request.signal.addEventListener('abort', () => { aborted[pathname] = true; });
+    if (pathname === '/throws') throw new Error('boom');
+    if (pathname === '/hangs') return new Promise(() => {});
+    if (pathname === '/streams') return new Response(new ReadableStream({ start(c) { c.enqueue(new Uint8Array(3)); } }));
+    return new Response('hello');
+  }
+  aborted(pathname) { return aborted[pathname]; }
+  back(stream) { return stream; }
+  thrower() { throw new Error('thrown'); }
+  promised(f) { const g = () => {}; g.value = f(); return g; }
+}
+const told = (promise) => Promise.race([promise.then((v) => `${v}`, (e) => `${e}`), scheduler.wait(5000).then(() => 'silence')]);
+const COUNTER = { compatibilityDate: '2026-11-01', mainModule: 'm.js', globalOutbound: null,
+  modules: { 'm.js': "import { WorkerEntrypoint } from 'cloudflare:workers'; let n = 0; export default class extends WorkerEntrypoint { next() { return ++n; } }" } };
+const acts = {
+  async broken(env, how) {
+    const actor = env.THING.get(env.THING.newUniqueId()), stub = await actor.make(), seen = [];
+    const hanging = stub.hang();
+    seen.push(await told(stub.ping()), await told(stub[how]()), await told(hanging), await told(stub.ping()), await told(actor.ping()));
+    return [...seen, await env.THING.get(env.THING.newUniqueId()).ping()];
+  },
+  async bare(env) {
+    const stub = env.BARE.getByName('a');
+    return [await (await stub.fetch('http://a/')).text(), await told(stub.ping()), await told(env.THING.getByName('a').ping())];
+  },
+  async blamed(env) {
+    const id = env.THING.idFromName('a');
+    const of = async (promise) => { try { await promise; } catch (e) { return [e.message, e.durableObjectId]; } };
+    return [await of(env.THING.get(id).thrower()), await of(env.SERVICE.thrower())].map(([m, i]) => [m, i === undefined ? null : i === `${id}`]);
+  },
+  async signal(env, how) {
+    const url = `http://a/${how}`;
+    if (how === 'hangs') await env.SERVICE.fetch(url, { signal: AbortSignal.timeout(100) }).catch(() => {});
+    else if (how === 'throws') await env.SERVICE.fetch(url).catch(() => {});
+    else {
+      const response = await env.SERVICE.fetch(url), reader = response.body.getReader();
+      await reader.read();
+      if (how === 'streams') await reader.cancel('enough');
+      else await reader.read();
+    }
+    await scheduler.wait(50);
+    return env.SERVICE.aborted(`/${how}`);
+  },
+  async roundTrip(env) {
+    let { readable, writable } = new IdentityTransformStream();
+    readable = await env.SERVICE.back(readable);
+    writable = await env.SERVICE.back(writable);
+    await scheduler.wait(50); // their way leads through requests that have ended
+    const text = new Response(readable).text(), writer = writable.getWriter();
+    for (const word of ['a', 'b', 'c']) await writer.write(new TextEncoder().encode(word));
+    await writer.close();
+    return text;
+  },
+  async nested(env) {
+    const f = () => ({ x: 1 });
+    return [await told(env.SERVICE.promised(f).value.then((v) => v.x)), await told(env.SERVICE.promised(f).value.x)];
+  },
+  async loaders(env) {
+    const next = (name) => env[name].get('one', () => COUNTER).getEntrypoint().next();
+    const seen = [];
+    for (const name of ['SHARED', 'SHARES', 'OTHER', 'OWN', 'SHARES', 'OWN', 'NAMED']) seen.push(`${name} ${await next(name)}`);
+    return seen;
+  },
+  async limits(env) {
+    const spin = { ...COUNTER, modules: { 'm.js': "import { WorkerEntrypoint } from 'cloudflare:workers'; export default class extends WorkerEntrypoint { run(ms) { const end = Date.now() + ms; while (Date.now() < end); return 'ran'; } }" } };
+    const worker = env.OWN.get('spin', () => spin);
+    const limited = () => worker.getEntrypoint(undefined, { limits: { cpuMs: 100 } });
+    return [await told(limited().run(5)), await told(limited().run(5000)), await told(worker.getEntrypoint().run(300))];
+  },
+  async replaced() {
+    const before = imported.WORD;
+    const inside = await withEnv({ WORD: 'other' }, async () => { await scheduler.wait(1); return [imported.WORD, imported.SERVICE === undefined]; });
+    return [before, ...inside, withEnv(null, () => imported.WORD === undefined), withEnv('text', () => imported.WORD), imported.WORD];
+  },
+};
+export default {
+  async fetch(request, env) {
+    const [, act, how] = new URL(request.url).pathname.split('/');
+    try {
+      return Response.json(await acts[act](env, how));
+    } catch (e) {
+      return Response.json(`${e}`, { status: 500 });
+    }
+  },
+};
+"""
+
+CONFIG = {
+    "vars": {"WORD": "common"},
+    "services": [{"binding": "SERVICE", "service": "test", "entrypoint": "Service"}],
+    "worker_loaders": [{"binding": "OWN"}, {"binding": "SHARED", "id": "one"}, {"binding": "SHARES", "id": "one"}, {"binding": "OTHER", "id": "other"},
+                       {"binding": "NAMED", "id": "OWN"}],
+    "durable_objects": {"bindings": [{"name": "THING", "class_name": "Thing"}, {"name": "BARE", "class_name": "Bare"}]},
+    "migrations": [{"tag": "v1", "new_sqlite_classes": ["Thing", "Bare"]}],
+}
+
+
+class Rpc(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.p = Project({"index.js": SOURCE}, config=CONFIG)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.p.close()
+
+    def ask(self, path):
+        r = self.p.get(path, timeout=30)
+        self.assertEqual(r.status, 200, r)
+        return r.json
+
+    def test_what_a_broken_object_handed_out_is_broken(self):
+        for how, why in (("abort", "aborted on purpose"), ("block", "broken on purpose")):
+            with self.subTest(how):
+                self.assertEqual(self.ask("/broken/" + how), ["pong"] + [f"Error: {why}"] * 4 + ["pong"])
+
+    def test_rpc_is_for_classes_that_extend_DurableObject(self):
+        self.assertEqual(self.ask("/bare"), ["fetched", 'TypeError: The receiving Durable Object does not support RPC, because its class was not declared with `extends '
+                                             'DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which can be '
+                                             'imported from the module "cloudflare:workers".', "pong"])
+
+    def test_an_error_names_its_object(self):
+        self.assertEqual(self.ask("/blamed"), [["thrown", True], ["thrown", None]])
+
+    def test_a_request_is_aborted_when_its_caller_leaves(self):
+        self.assertEqual({how: self.ask("/signal/" + how) for how in ("answers", "throws", "hangs", "streams")},
+                         {"answers": False, "throws": False, "hangs": True, "streams": True})
+
+    def test_streams_that_were_passed_through(self):
+        self.assertEqual(self.ask("/roundTrip"), "abc")
+
+    def test_a_promise_within_an_object_is_no_object(self):
+        self.assertEqual(self.ask("/nested"), ["1", 'TypeError: The RPC receiver does not implement the method "value".'])
+
+    def test_loaders_share_by_id_alone(self):
+        self.assertEqual(self.ask("/loaders"), ["SHARED 1", "SHARES 2", "OTHER 1", "OWN 1", "SHARES 3", "OWN 2", "NAMED 1"])
+
+    def test_limits_of_an_entrypoint(self):
+        self.assertEqual(self.ask("/limits"), ["ran", "Error: Worker exceeded its CPU time limit of 100 ms.", "ran"])
+
+    def test_env_in_place_of_the_workers(self):
+        self.assertEqual(self.ask("/replaced"), ["common", "other", True, True, "common", "common"])
+
+
+if __name__ == "__main__":
+    unittest.main()
