@@ -34,6 +34,8 @@ const NOTHING = encodePlain(null);
 const hooks = { __proto__: null, fetch: fetchOutbound, bindContext };
 /** @type {any} */
 let web = null;
+/** The Worker's modules. @type {any} */
+let graph = null;
 /** The Durable Objects of a host Worker. @type {import('./workers/durable_object.js').Objects|null} */
 let objects = null;
 /** HTTP requests that are being answered, by their call. @type {Map<number, {request: any, context: RequestContext}>} */
@@ -88,13 +90,14 @@ function init(call, given) {
   rules.duplicateParameters = rule(worker.compatibilityDate, 'rpc_params_dup_stubs', 'rpc_params_transfer_stubs', '2026-01-20');
   web.webSocketRules.blobs = rule(worker.compatibilityDate, 'websocket_standard_binary_type', 'no_websocket_standard_binary_type', '2026-03-17');
   web.webSocketRules.answerClose = rule(worker.compatibilityDate, 'web_socket_auto_reply_to_close', 'web_socket_manual_reply_to_close', '2026-04-07');
+  web.webSocketRules.standardCodes = worker.flags.has('pedantic_wpt');
   limits.cpuMs = given.limits?.cpuMs ?? 0;
   limits.subRequests = given.limits?.subRequests ?? 0;
   limits.wallMs = given.limits?.wallMs ?? 0;
   setOutbound(given.outbound ?? 'none', null);
   const node = wantedNode(toArray(flags));
   if (node !== null) {
-    const { module, install } = createNode({ natives, web, crypto, randomUUID, env: textEnv }, node);
+    const { module, install } = createNode({ natives, web, crypto, randomUUID, env: textEnv, requireFrom: (name) => graph.requireFrom(name) }, node);
     addBuiltins(module);
     install(globalThis);
     hooks.bindStore = bindStore;
@@ -228,7 +231,7 @@ function evaluate(given, modules, received, done, failed) {
 /** @param {any[]} modules @param {any} given @param {(error: {reason: any} | null) => void} end */
 function evaluateModules(modules, given, end) {
   try {
-    const graph = createModuleGraph(modules, natives, builtins, { getContext, setContext });
+    graph = createModuleGraph(modules, natives, builtins, { getContext, setContext });
     promiseThen(graph.main(given.main), (namespace) => {
       try {
         worker.exports = namespace;
@@ -271,7 +274,7 @@ function scheduled(call, given) {
     const { object, extra } = receiverOf('default', {}, context);
     const handler = object.scheduled;
     if (typeof handler !== 'function') throw new TypeError('Handler does not export a scheduled() function.');
-    const controller = { scheduledTime: given.scheduledTime, cron: given.cron, type: 'scheduled', noRetry() {} };
+    const controller = { scheduledTime: given.scheduledTime, cron: given.cron, type: 'scheduled', noRetry() {} }; // nothing is retried
     const returned = extra === null ? handler.call(object, controller) : handler.call(object, controller, extra.env, extra.ctx);
     promiseThen(promiseResolve(returned), () => {
       if (!context.owed.delete(fail)) return;

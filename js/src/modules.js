@@ -226,17 +226,22 @@ class ModuleGraph {
   /** @param {CommonJsModule} self */
   runCommonJs(self) {
     const { module, name, record } = self;
-    const require = (/** @type {any} */ specifier) => this.#require(`${specifier}`, name);
-    require.resolve = (/** @type {any} */ specifier) => this.find(`${specifier}`, name, null).name;
     const args = newList();
     args[0] = module.exports;
-    args[1] = require;
+    args[1] = this.requireFrom(name);
     args[2] = module;
     args[3] = module.filename;
     args[4] = `/${directoryOf(name)}`;
     args[5] = this.importer(name);
     args[6] = this.hooks;
     ReflectApply(record.code, module.exports, args);
+  }
+
+  /** `require` as the module `name` has it. @param {string} name @returns {any} */
+  requireFrom(name) {
+    const require = (/** @type {any} */ specifier) => this.#require(`${specifier}`, name);
+    require.resolve = (/** @type {any} */ specifier) => this.find(`${specifier}`, name, null).name;
+    return require;
   }
 
   /** @param {string} specifier @param {string} importer @returns {any} */

@@ -137,6 +137,7 @@ test('several cookies stay apart', () => {
 test('form encoding', () => {
   const url = new URL('https://shop.test/find?path=a/b&tag=x y&sum=1+1&bs=c\\d&pad=ab==');
   equal(new URLSearchParams(url.searchParams).toString(), 'path=a%2Fb&tag=x+y&sum=1+1&bs=c%5Cd&pad=ab%3D%3D');
+  equal(new URLSearchParams({ [Symbol.iterator]: undefined, [Symbol('x')]: 'y', a: 'b' }).toString(), 'a=b');
   equal(url.href, 'https://shop.test/find?path=a/b&tag=x%20y&sum=1+1&bs=c\\d&pad=ab==');
   equal(url.searchParams.size, 5);
 });

@@ -12,7 +12,8 @@ export default function boot(natives) {
   const web = installWeb(globalThis, { bindContext, bindStore });
   bindPromises(globalThis);
   installCrypto(globalThis);
-  const host = { natives, web, crypto, randomUUID, env: () => ({ NAME: "value" }) };
+  let graph = null;
+  const host = { natives, web, crypto, randomUUID, env: () => ({ NAME: "value" }), requireFrom: (name) => graph.requireFrom(name) };
   const node = createNode(host, "all");
   node.install(globalThis);
   globalThis.nodeModule = node.module;
@@ -20,7 +21,9 @@ export default function boot(natives) {
   // A module, compiled and linked as the loader does it with the flag; a promise of its namespace.
   globalThis.runModule = (source) => {
     const data = compile({ name: "main.js", type: "js" }, source);
-    return createModuleGraph([{ name: "main.js", type: "js", data }], natives, node.module, { getContext, setContext }).main("main.js");
+    const files = [{ name: "main.js", type: "js", data }, { name: "lib/a.txt", type: "text", data: "text of a" }, { name: "lib/b.json", type: "json", data: '{"b":1}' }];
+    graph = createModuleGraph(files, natives, node.module, { getContext, setContext });
+    return graph.main("main.js");
   };
   return {
     start() { web.start(); },

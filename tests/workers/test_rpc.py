@@ -96,6 +96,43 @@ const acts = {
     const limited = () => worker.getEntrypoint(undefined, { limits: { cpuMs: 100 } });
     return [await told(limited().run(5)), await told(limited().run(5000)), await told(worker.getEntrypoint().run(300))];
   },
+  async sockets(env) {
+    const code = `
+      import { WorkerEntrypoint } from 'cloudflare:workers';
+      export default class extends WorkerEntrypoint {
+        async run() {
+          const refused = [];
+          for (const code of [999, 1000, 1001, 1004, 1005, 1006, 1015, 2999, 3000, 4999, 5000]) {
+            const { 0: a, 1: b } = new WebSocketPair();
+            a.accept();
+            b.accept();
+            try { a.close(code); } catch (e) { refused.push(e.name === 'InvalidAccessError' ? code : e.name); }
+          }
+          const { 0: a, 1: b } = new WebSocketPair(), kinds = [b.binaryType];
+          a.accept();
+          b.accept();
+          for (const type of [b.binaryType, 'arraybuffer', 'blob', 'nonsense']) {
+            b.binaryType = type;
+            const message = new Promise((done) => b.addEventListener('message', done, { once: true }));
+            a.send(new Uint8Array(1));
+            kinds.push((await message).data.constructor.name);
+          }
+          const states = [];
+          for (const options of [undefined, { allowHalfOpen: true }, { allowHalfOpen: false }]) {
+            const { 0: a, 1: b } = new WebSocketPair();
+            a.accept();
+            b.accept(options);
+            b.addEventListener('close', () => b.close(4000)); // too late where the runtime has answered
+            const answered = new Promise((done) => a.addEventListener('close', (event) => done(event.code)));
+            a.close(3000);
+            states.push(await answered);
+          }
+          return [kinds.join(), refused.join(), states.join()];
+        }
+      }`;
+    const run = (compatibilityDate, ...compatibilityFlags) => env.OWN.load({ compatibilityDate, compatibilityFlags, mainModule: 'm.js', modules: { 'm.js': code }, globalOutbound: null }).getEntrypoint().run();
+    return [await run('2026-03-16'), await run('2026-04-07', 'pedantic_wpt')];
+  },
   async replaced() {
     const before = imported.WORD;
     const inside = await withEnv({ WORD: 'other' }, async () => { await scheduler.wait(1); return [imported.WORD, imported.SERVICE === undefined]; });
@@ -168,6 +205,10 @@ class Rpc(unittest.TestCase):
 
     def test_limits_of_an_entrypoint(self):
         self.assertEqual(self.ask("/limits"), ["ran", "Error: Worker exceeded its CPU time limit of 100 ms.", "ran"])
+
+    def test_sockets_by_date_and_flag(self):
+        self.assertEqual(self.ask("/sockets"), [["arraybuffer,ArrayBuffer,ArrayBuffer,Blob,Blob", "999,1004,1005,1006,1015,5000", "4000,4000,3000"],
+                                                ["blob,Blob,ArrayBuffer,Blob,Blob", "999,1001,1004,1005,1006,1015,2999,5000", "3000,4000,3000"]])
 
     def test_env_in_place_of_the_workers(self):
         self.assertEqual(self.ask("/replaced"), ["common", "other", True, True, "common", "common"])

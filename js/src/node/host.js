@@ -6,6 +6,7 @@
  * @property {any} crypto globalThis.crypto
  * @property {() => string} randomUUID
  * @property {() => Record<string, string>} env the text values of the worker's `env`
+ * @property {(name: string) => any} requireFrom `require` as the module of this name has it, whether there is one or not
  * @property {(specifier: string) => any} [module] set by index.js: the registry
  */
 /** @type {any} */

@@ -16,6 +16,7 @@ const FILES = /** @type {any} */ ({
   crypto: () => require('./crypto.js'),
   diagnostics_channel: () => require('./diagnostics_channel.js'),
   events: () => require('./events.js'),
+  module: () => require('./module.js'),
   path: () => require('./path.js'),
   'path/posix': () => require('./path.js'),
   process: () => require('./process.js'),
@@ -35,18 +36,18 @@ const FILES = /** @type {any} */ ({
 const ABSENT = nullObject();
 for (const name of [
   'child_process', 'cluster', 'constants', 'dgram', 'dns', 'dns/promises', 'domain', 'fs', 'fs/promises', 'http', 'http2', 'https', 'inspector',
-  'inspector/promises', 'module', 'net', 'os', 'path/win32', 'perf_hooks', 'punycode', 'readline', 'readline/promises', 'repl', 'sea', 'sqlite',
+  'inspector/promises', 'net', 'os', 'path/win32', 'perf_hooks', 'punycode', 'readline', 'readline/promises', 'repl', 'sea', 'sqlite',
   'stream/consumers', 'sys', 'test', 'tls', 'trace_events', 'tty', 'v8', 'vm', 'wasi', 'worker_threads', 'zlib',
 ]) ABSENT[name] = true;
 
 /**
- * What the compatibility flags ask for: `nodejs_compat`, or `nodejs_als`, which is node:async_hooks alone.
+ * What the compatibility flags ask for: `nodejs_compat` (of either version), or `nodejs_als`, which is node:async_hooks alone.
  * @param {string[]} flags @returns {'all'|'als'|null}
  */
 export function wantedNode(flags) {
   /** @type {'all'|'als'|null} */ let wanted = null;
   for (let i = 0; i < flags.length; i++) {
-    if (flags[i] === 'nodejs_compat') wanted = 'all';
+    if (flags[i] === 'nodejs_compat' || flags[i] === 'nodejs_compat_v2') wanted = 'all';
     if (flags[i] === 'nodejs_als') wanted ??= 'als';
   }
   return wanted;

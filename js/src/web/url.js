@@ -153,6 +153,7 @@ export class URLSearchParams {
       } else {
         const keys = ReflectOwnKeys(init);
         for (let i = 0; i < keys.length; i++) {
+          if (typeof keys[i] === 'symbol') continue; // as Workers do it; the standard throws
           const descriptor = ReflectGetOwnPropertyDescriptor(init, keys[i]);
           if (descriptor === undefined || !descriptor.enumerable) continue;
           const key = toUSVString(keys[i]), value = toUSVString(init[keys[i]]);

@@ -35,6 +35,7 @@ export const webSocketRules = {
   __proto__: null,
   /** Binary messages are Blobs unless asked otherwise. */ blobs: false,
   /** A close is answered before its listeners hear of it, unless accept() was told allowHalfOpen. */ answerClose: false,
+  /** close() takes the codes of the standard alone (pedantic_wpt). */ standardCodes: false,
 };
 
 /** @typedef {{status: number, webSocket: any, protocol: string, extensions: string}} Opened webSocket: null, the server did not switch */
@@ -141,7 +142,8 @@ export class WebSocket extends EventTarget {
     let number = 1005;
     if (code !== undefined) {
       number = toUint16(code);
-      if (number !== 1000 && !(number >= 3000 && number <= 4999) && !(number >= 1001 && number <= 1003) && !(number >= 1007 && number <= 1014)) {
+      if (number < 1000 || number > 4999 || number === 1004 || number === 1005 || number === 1006 || number === 1015
+        || (webSocketRules.standardCodes && number !== 1000 && number < 3000)) {
         throw domError('InvalidAccessError', `Invalid WebSocket close code: ${number}.`);
       }
     }
