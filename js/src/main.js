@@ -1,6 +1,6 @@
 /** Boot and dispatch: from the natives to a Worker that answers (js/natives.d.ts, src/link/worker_protocol.h). */
 import {
-  Error, ObjectDefineProperty, ObjectKeys, SafeMap, SafeSet, Symbol, TypeError, describeError, newPromise, nullObject, promiseResolve, promiseThen,
+  Error, ObjectDefineProperty, ObjectFreeze, ObjectKeys, SafeMap, SafeSet, Symbol, TypeError, describeError, newPromise, nullObject, promiseResolve, promiseThen,
 } from './primordials.js';
 import { natives, setNatives } from './natives.js';
 import { crypto, installCrypto, randomUUID } from './crypto/crypto.js';
@@ -73,7 +73,19 @@ function put(on, name, value) {
 /** @param {string} date @param {string} flag @param {string} off @param {string} since */
 function rule(date, flag, off, since) {
   const { flags } = worker;
-  return flags.has(flag) || (!flags.has(off) && date >= since);
+  const on = flags.has(flag) || (!flags.has(off) && date >= since);
+  ruled[flag] = on;
+  delete ruled[off];
+  return on;
+}
+/** What `Cloudflare.compatibilityFlags` says: the Worker's own flags, and those that its date decides. @type {Record<string, boolean>} */
+let ruled = nullObject();
+
+/** Rules are made before that. */
+function publishFlags() {
+  ObjectDefineProperty(globalThis, 'Cloudflare', /** @type {any} */ ({
+    __proto__: null, value: { compatibilityFlags: ObjectFreeze(ruled) }, writable: true, enumerable: false, configurable: true,
+  }));
 }
 
 /** @param {number} call @param {any} given */
@@ -86,11 +98,17 @@ function init(call, given) {
   worker.compatibilityDate = given.compatibilityDate ?? '';
   worker.flags = new SafeSet();
   const flags = given.compatibilityFlags ?? [];
-  for (let i = 0; i < flags.length; i++) worker.flags.add(flags[i]);
+  ruled = nullObject();
+  for (let i = 0; i < flags.length; i++) {
+    worker.flags.add(flags[i]);
+    ruled[flags[i]] = true;
+  }
   rules.duplicateParameters = rule(worker.compatibilityDate, 'rpc_params_dup_stubs', 'rpc_params_transfer_stubs', '2026-01-20');
   web.webSocketRules.blobs = rule(worker.compatibilityDate, 'websocket_standard_binary_type', 'no_websocket_standard_binary_type', '2026-03-17');
   web.webSocketRules.answerClose = rule(worker.compatibilityDate, 'web_socket_auto_reply_to_close', 'web_socket_manual_reply_to_close', '2026-04-07');
   web.webSocketRules.standardCodes = worker.flags.has('pedantic_wpt');
+  const deleteAllDeletesAlarm = rule(worker.compatibilityDate, 'delete_all_deletes_alarm', 'delete_all_preserves_alarm', '2026-02-24');
+  publishFlags();
   limits.cpuMs = given.limits?.cpuMs ?? 0;
   limits.subRequests = given.limits?.subRequests ?? 0;
   limits.wallMs = given.limits?.wallMs ?? 0;
@@ -124,7 +142,7 @@ function init(call, given) {
         findClass: (name) => (worker.exports !== null && name in worker.exports ? worker.exports[name] : undefined),
         env: () => worker.env,
         exports: () => worker.loopback,
-        deleteAllDeletesAlarm: rule(worker.compatibilityDate, 'delete_all_deletes_alarm', 'delete_all_preserves_alarm', '2026-02-24'),
+        deleteAllDeletesAlarm,
       }, given.objects ?? []);
       worker.env = makeEnv(given.bindings ?? [], (className) => /** @type {any} */ (objects).namespace(className));
       run(null);

@@ -9,10 +9,11 @@ import {
 import { blobBytes, blobOf, isBlob } from './blob.js';
 import { utf8Decode, utf8Encode, withoutMark } from './bytes.js';
 import { formDataBytes, isFormData, parseFormData } from './form_data.js';
+import { lengthOf } from './identity_streams.js';
 import { LinkBody, relay, sendStream } from './link_body.js';
 import { extractMime, serializeMime } from './mime.js';
 import {
-  ReadableStream, bytesStream, cancelStream, chunkBytes, consumeStream, defaultClose, defaultEnqueue, getReader, isByteStream, isDisturbed, isLocked, isReadableStream, lengthOf, originOf, readAll,
+  ReadableStream, bytesStream, cancelStream, chunkBytes, consumeStream, defaultClose, defaultEnqueue, getReader, isByteStream, isDisturbed, isLocked, isReadableStream, originOf, readAll,
   readerCancel, readerRead, sourceStream, teeStream,
 } from './streams.js';
 import { structuredClone } from './structured_clone.js';

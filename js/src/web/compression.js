@@ -5,11 +5,14 @@
 import { TypeError, TypedArrayPrototypeGetByteLength, Uint8Array, newPromise } from '../primordials.js';
 import { natives } from '../natives.js';
 import { ReadableStream, WritableStream } from './streams.js';
+import { concat } from './bytes.js';
 import { copyBytes, finishInterface, requireArguments, toDOMString } from './webidl.js';
 
 const FORMATS = /** @type {Record<string, 0|1|2>} */ (/** @type {any} */ ({ __proto__: null, gzip: 0, deflate: 1, 'deflate-raw': 2 }));
 
 const AHEAD = 1 << 20;
+/** No format begins with more than that (gzip: 10). */
+const SMALL = 16;
 
 /** @param {any} value @param {string} what @returns {0|1|2} */
 function toFormat(value, what) {
@@ -24,8 +27,12 @@ class Pipe {
   /** @type {any} */ writable;
   ended = false;
   /** @type {(() => void)|undefined} */ wake;
+  /** @type {Uint8Array|null} */ head = null;
   /** @param {boolean} compress @param {0|1|2} format */
-  constructor(compress, format) { this.handle = natives.zlib.open(compress, format); }
+  constructor(compress, format) {
+    this.compress = compress;
+    this.handle = natives.zlib.open(compress, format);
+  }
 
   /** Waits for room; false when there will never be. @returns {Promise<boolean>} */
   async room() {
@@ -37,12 +44,20 @@ class Pipe {
     this.wake = undefined;
     if (wake !== undefined) wake();
   }
+  /** The few bytes with which a format begins wait for what follows them. @param {Uint8Array} bytes */
+  give(bytes) {
+    const { head } = this;
+    this.head = null;
+    if (head !== null) bytes = concat([head, bytes]);
+    if (this.compress && TypedArrayPrototypeGetByteLength(bytes) < SMALL) this.head = bytes;
+    else this.controller.enqueue(bytes);
+  }
   /** Gives all that the input so far makes. @param {boolean} finish */
   async drain(finish) {
     while (await this.room()) {
       const made = this.run(() => natives.zlib.pull(this.handle, finish));
       if (made === null) return;
-      this.controller.enqueue(new Uint8Array(made));
+      this.give(new Uint8Array(made));
     }
   }
   /** @param {any} chunk */
@@ -55,6 +70,7 @@ class Pipe {
   async close() {
     await this.drain(true);
     if (this.ended) return;
+    if (this.head !== null) this.controller.enqueue(this.head);
     this.end();
     this.controller.close();
   }

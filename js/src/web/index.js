@@ -20,6 +20,7 @@ import {
 import { createFetch } from './fetch.js';
 import { FormData, isFormData } from './form_data.js';
 import { Headers, copyHeaders, fromWire, getHeader, isHeaders, putHeader, toWire } from './headers.js';
+import { FixedLengthStream, IdentityTransformStream } from './identity_streams.js';
 import { formatLog, inspect } from './inspect.js';
 import './views.js';
 import { LinkBody, relay, sendStream } from './link_body.js';
@@ -83,7 +84,7 @@ export function installWeb(target, hooks) {
     __proto__: null,
     AbortController, AbortSignal, Blob, Cache, CacheStorage, ByteLengthQueuingStrategy: streams.ByteLengthQueuingStrategy, CloseEvent, CompressionStream,
     CountQueuingStrategy: streams.CountQueuingStrategy, CustomEvent, DOMException, DecompressionStream, ErrorEvent, Event, EventTarget, File,
-    FixedLengthStream: streams.FixedLengthStream, FormData, Headers, IdentityTransformStream: streams.IdentityTransformStream, MessageChannel, MessageEvent, MessagePort, Navigator,
+    FixedLengthStream, FormData, Headers, IdentityTransformStream, MessageChannel, MessageEvent, MessagePort, Navigator,
     Performance, PerformanceEntry, PerformanceMark, PerformanceMeasure, ProgressEvent, PromiseRejectionEvent,
     ReadableByteStreamController: streams.ReadableByteStreamController, ReadableStream: streams.ReadableStream,
     ReadableStreamBYOBReader: streams.ReadableStreamBYOBReader, ReadableStreamBYOBRequest: streams.ReadableStreamBYOBRequest,

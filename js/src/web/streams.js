@@ -8,11 +8,11 @@ import {
   TransformStreamDefaultController, WritableStream, WritableStreamDefaultController, WritableStreamDefaultWriter,
 } from 'web-streams-polyfill';
 import {
-  ArrayPrototypePush, AsyncIteratorPrototype, Number, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectSetPrototypeOf, ObjectGetOwnPropertySymbols, ObjectPrototypeHasOwnProperty, SafeWeakMap, SymbolPrototypeGetDescription, SymbolToStringTag, TypeError,
-  TypedArrayPrototypeGetByteLength, Uint8Array, newPromise, promiseIgnore, rawList, uncurryThis,
+  ArrayPrototypePush, AsyncIteratorPrototype, ObjectDefineProperty, ObjectFreeze, ObjectGetPrototypeOf, ObjectSetPrototypeOf, ObjectGetOwnPropertySymbols, ObjectPrototypeHasOwnProperty, SafeWeakMap, SymbolPrototypeGetDescription, SymbolToStringTag, TypeError,
+  TypedArrayPrototypeGetByteLength, TypedArrayPrototypeGetLength, TypedArrayPrototypeGetSymbolToStringTag, Uint8Array, define, newPromise, promiseIgnore, rawList, uncurryThis,
 } from '../primordials.js';
 import { concat } from './bytes.js';
-import { finishInterface, isBufferSource, isObject, toEnforcedInteger, viewBytes } from './webidl.js';
+import { isBufferSource, isObject, toEnforcedInteger, viewBytes } from './webidl.js';
 
 export {
   ByteLengthQueuingStrategy, CountQueuingStrategy, ReadableByteStreamController, ReadableStream, ReadableStreamBYOBReader,
@@ -42,12 +42,23 @@ for (const name in NAMED) ObjectDefineProperty(NAMED[name], 'name', /** @type {a
 /** @type {(writer: any, chunk: any) => Promise<void>} */ export const writerWrite = uncurryThis(WritableStreamDefaultWriter.prototype.write);
 /** @type {(writer: any) => Promise<void>} */ export const writerClose = uncurryThis(WritableStreamDefaultWriter.prototype.close);
 /** @type {(writer: any, reason?: any) => Promise<void>} */ export const writerAbort = uncurryThis(WritableStreamDefaultWriter.prototype.abort);
-const controllerEnqueue = uncurryThis(ReadableByteStreamController.prototype.enqueue);
+/** @type {(controller: any, bytes: Uint8Array) => void} */ export const controllerEnqueue = uncurryThis(ReadableByteStreamController.prototype.enqueue);
 const controllerClose = uncurryThis(ReadableByteStreamController.prototype.close);
 /** @type {(controller: any, chunk: any) => void} */ export const defaultEnqueue = uncurryThis(ReadableStreamDefaultController.prototype.enqueue);
 /** @type {(controller: any) => void} */ export const defaultClose = uncurryThis(ReadableStreamDefaultController.prototype.close);
-const controllerRequest = uncurryThis(/** @type {any} */ (Object.getOwnPropertyDescriptor(ReadableByteStreamController.prototype, 'byobRequest')).get);
-const requestRespond = uncurryThis(ReadableStreamBYOBRequest.prototype.respond);
+/** @type {(controller: any) => any} */ export const controllerRequest = uncurryThis(/** @type {any} */ (Object.getOwnPropertyDescriptor(ReadableByteStreamController.prototype, 'byobRequest')).get);
+/** @type {(request: any, bytes: number) => void} */ export const requestRespond = uncurryThis(ReadableStreamBYOBRequest.prototype.respond);
+
+const readInto = uncurryThis(ReadableStreamBYOBReader.prototype.read);
+/** A read that waits for so many bytes: Workers had it before the standard had `min`, which counts elements. */
+define(ReadableStreamBYOBReader.prototype, 'readAtLeast', {
+  /** @this {any} @param {any} bytes @param {any} view @returns {Promise<any>} */
+  readAtLeast(bytes, view) {
+    const length = TypedArrayPrototypeGetSymbolToStringTag(view) === undefined ? 0 : TypedArrayPrototypeGetLength(view);
+    const size = length === 0 ? 1 : TypedArrayPrototypeGetByteLength(view) / length, least = toEnforcedInteger(bytes, 'readAtLeast: the number of bytes');
+    return readInto(this, view, { __proto__: null, min: (least + (size - least % size) % size) / size });
+  },
+}.readAtLeast);
 
 const pullSteps = symbolOf(ReadableStreamDefaultController.prototype, '[[PullSteps]]');
 /** @param {any} prototype @param {string} description @returns {symbol} */
@@ -113,14 +124,14 @@ export const originOf = (stream) => (isDisturbed(stream) || isLocked(stream) ? u
 export function bytesStream(bytes) {
   const stream = byteSource((controller) => {
     if (TypedArrayPrototypeGetByteLength(bytes) > 0) controllerEnqueue(controller, new Uint8Array(bytes));
-    finish(controller);
+    finishBytes(controller);
   });
   origins.set(stream, bytes);
   return stream;
 }
 
-/** @param {any} controller */
-function finish(controller) {
+/** @param {any} controller of a byte stream */
+export function finishBytes(controller) {
   controllerClose(controller);
   const request = controllerRequest(controller);
   if (request !== null && request !== undefined) requestRespond(request, 0);
@@ -142,7 +153,7 @@ export function sourceStream(source, whole = false) {
   const stream = byteSource(async (controller) => {
     /** @type {{bytes: Uint8Array}|null} */ let chunk;
     do chunk = await source.read(); while (chunk !== null && chunk.bytes.length === 0);
-    if (chunk === null) finish(controller);
+    if (chunk === null) finishBytes(controller);
     else controllerEnqueue(controller, chunk.bytes);
   }, (reason) => source.cancel(reason));
   if (whole) origins.set(stream, source);
@@ -183,55 +194,3 @@ export function readAll(stream) {
     next();
   });
 }
-
-const transformEnqueue = uncurryThis(TransformStreamDefaultController.prototype.enqueue);
-
-/** Bytes through unchanged, without a queue: a write is done when it was read. */
-export class IdentityTransformStream extends TransformStream {
-  /** @param {any} [options] */
-  constructor(options = undefined) {
-    super(/** @type {any} */ ({
-      __proto__: null,
-      transform(/** @type {any} */ chunk, /** @type {any} */ controller) { transformEnqueue(controller, identityChunk(chunk)); },
-    }), strategy(options), strategy(undefined));
-  }
-}
-finishInterface(IdentityTransformStream, 'IdentityTransformStream');
-
-/** @param {any} options */
-function strategy(options) {
-  const mark = isObject(options) ? options.highWaterMark : undefined;
-  return /** @type {any} */ ({ __proto__: null, highWaterMark: mark === undefined ? 0 : Number(mark), size: undefined });
-}
-/** @param {any} chunk */
-function identityChunk(chunk) {
-  if (isBufferSource(chunk)) return new Uint8Array(viewBytes(chunk, 'chunk'));
-  throw new TypeError('This stream carries bytes: a chunk must be an ArrayBuffer or a view of one');
-}
-
-/** As above, and exactly so many bytes; a response with its readable side has that Content-Length. */
-export class FixedLengthStream extends TransformStream {
-  /** @param {any} length @param {any} [options] */
-  constructor(length, options = undefined) {
-    let left = typeof length === 'bigint' ? Number(length) : toEnforcedInteger(length, 'FixedLengthStream: the length');
-    const total = left;
-    super(/** @type {any} */ ({
-      __proto__: null,
-      transform(/** @type {any} */ chunk, /** @type {any} */ controller) {
-        const bytes = identityChunk(chunk);
-        if (bytes.length > left) throw new TypeError('Attempt to write too many bytes through a FixedLengthStream.');
-        left -= bytes.length;
-        transformEnqueue(controller, bytes);
-      },
-      flush() {
-        if (left > 0) throw new TypeError('FixedLengthStream did not see all expected bytes before close().');
-      },
-    }), strategy(options), strategy(undefined));
-    lengths.set(this.readable, total);
-  }
-}
-finishInterface(FixedLengthStream, 'FixedLengthStream');
-/** @type {WeakMap<any, number>} */
-const lengths = new SafeWeakMap();
-/** How many bytes a stream will give, where that is known. @param {any} stream @returns {number|undefined} */
-export const lengthOf = (stream) => lengths.get(stream);

@@ -7,7 +7,8 @@ import { rawList } from '../rpc/cbor.js';
 import { currentContext } from '../rpc/context.js';
 import { CONNECT, newPayload, releasePayload } from '../rpc/target.js';
 import { decodeArguments, decodeFailure, encodeArguments } from '../rpc/values.js';
-import { IdentityTransformStream, chunkBytes, getReader, getWriter, isReadableStream, isWritableStream, readerCancel, readerRead, writerAbort, writerClose, writerWrite } from '../web/streams.js';
+import { IdentityTransformStream } from '../web/identity_streams.js';
+import { chunkBytes, getReader, getWriter, isReadableStream, isWritableStream, readerCancel, readerRead, writerAbort, writerClose, writerWrite } from '../web/streams.js';
 
 /** @typedef {import('./socket_link.js').Transport} Transport */
 
