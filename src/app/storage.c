@@ -179,6 +179,7 @@ void storage_close(struct storage *s)
             storage_object_close(o);
             free_object(o);
         }
+    sqlite3_close(s->plain);
     free(s->dir);
     free(s);
 }

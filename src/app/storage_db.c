@@ -167,6 +167,8 @@ static int configure(struct storage_object *o, struct error *err)
         sqlite3_exec(o->db, schema, NULL, NULL, NULL) != SQLITE_OK)
         return storage_object_error(o, err);
     set_limits(o->db);
+    if (storage_functions_install(o, err) < 0)
+        return -1;
     sqlite3_progress_handler(o->db, CLOCK_STEPS, on_progress, o);
     storage_rules_install(o);
     return 0;

@@ -74,6 +74,7 @@ struct storage {
     const struct storage_alarm_ops *alarm_ops;
     void *alarm_user;
     int64_t next_seq;
+    sqlite3 *plain; /* a connection without data, for storage_functions.c; NULL: not needed yet */
 };
 
 /* ---- storage_db.c: files, transactions ---- */
@@ -103,6 +104,9 @@ void storage_rules_install(struct storage_object *o);
 /* Of the statement at `sql` that is to be prepared. */
 void storage_rules_begin(struct storage_object *o);
 bool storage_name_reserved(const char *name);
+
+/* ---- storage_functions.c ---- */
+int storage_functions_install(struct storage_object *o, struct error *err);
 
 /* ---- storage_kv.c: answers as in link/worker_protocol.h. UNTRUSTED INPUT ---- */
 int storage_kv_get(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,

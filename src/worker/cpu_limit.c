@@ -2,6 +2,7 @@
 
 #include "link/worker_protocol.h"
 #include "worker/connection.h"
+#include "worker/engine_clock.h"
 #include "worker/memory_limit.h"
 #include "worker/requests.h"
 #include "worker/value.h"
@@ -17,9 +18,7 @@
 
 #define TICK_MS 20u
 #define LAST_TICK_MS 50u /* of CPU time, for the timer below */
-#define GRACE_MS                                                                                             \
-    1500u /* of CPU time, that the engine gets to stop: its watch is a thread, which may not be run for a    \
-             while */
+#define GRACE_MS 500u    /* that the engine gets to stop */
 
 static void watch(void);
 
@@ -28,6 +27,7 @@ static bool should_stop(JSContextRef ctx, void *user)
 {
     (void)ctx;
     (void)user;
+    engine_clock_forget();
     memory_limit_check();
     if (requests_left_ns() > 0) {
         watch(); /* a watchdog that was told to go on is disarmed */

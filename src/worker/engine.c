@@ -5,6 +5,7 @@
 #include "worker/calls.h"
 #include "worker/channels.h"
 #include "worker/cpu_limit.h"
+#include "worker/engine_clock.h"
 #include "worker/natives.h"
 #include "worker/requests.h"
 #include "worker/streams.h"
@@ -161,6 +162,7 @@ static int start_context(const char *bundle, struct error *err)
 
 int engine_start(const char *bundle, struct error *err)
 {
+    engine_clock_own_thread();
     worker.group = JSContextGroupCreate();
     return start_context(bundle, err);
 }

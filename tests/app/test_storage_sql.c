@@ -1,6 +1,8 @@
 /* What SQL of a worker may and may not do, and how rows come. */
 #include "store.h"
 
+#include "base/clock.h"
+
 static void statements_and_values(void **state)
 {
     struct store t;
@@ -17,6 +19,78 @@ static void statements_and_values(void **state)
     assert_string_equal(store_rows(&t, "SELECT CAST(x'41ff42' AS TEXT)"), "A\xef\xbf\xbd"
                                                                           "B");
     assert_string_equal(store_rows(&t, "SELECT cos(0), json('{\"a\": 2}') -> '$.a'"), "1,2");
+    store_end(&t);
+}
+
+/* Ours give what SQLite's give. */
+static void functions_of_our_own(void **state)
+{
+    static const char *const cases[][2] = {
+        {"SELECT instr('h\xc3\xa9llo', 'llo'), instr('abc', ''), instr('abc', 'x'), instr(x'c3a9ff', x'ff'), "
+         "instr(NULL, 'a'), instr(12345, 34), instr('', 'a')",
+         "3,1,0,3,null,3,0"},
+        {"SELECT replace('aXbXc', 'X', '--'), replace('abc', '', 'x'), replace('aaa', 'aa', ''), "
+         "replace('abc', "
+         "NULL, 'x'), replace('', 'a', 'b'), length(replace('aa', 'a', ''))",
+         "a--b--c,abc,a,null,,0"},
+        {"SELECT trim('  a b  ') || '|', ltrim('  a ') || '|', rtrim(' a  ') || '|', trim('xyaxy', 'yx'), "
+         "ltrim('\xc3\xa9\xc3\xa8z', '\xc3\xa8\xc3\xa9'), rtrim('a\xc3\xa9', '\xc3\xa9'), trim('aaa', 'a'), "
+         "trim('a', ''), trim(NULL), trim('a', NULL)",
+         "a b|,a |, a|,a,z,a,,a,null,null"},
+        {"SELECT printf('%05.1f %s %d%%', 3.14159, 'x', 7), format('%*d|', 5, 42), format('%,d', 1234567), "
+         "printf(NULL), format('%q', 'it''s'), format('%.3c', 'z')",
+         "003.1 x 7%,   42|,1,234,567,null,it''s,zzz"},
+        {"SELECT json_patch('{\"a\":1,\"b\":2}', '{\"b\":null,\"c\":[3]}'), "
+         "json_array(json_patch('{}', '{\"d\":4}'))",
+         "{\"a\":1,\"c\":[3]},[{\"d\":4}]"},
+    };
+    struct store t;
+    (void)state;
+    store_begin(&t);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(store_rows(&t, cases[i][0]), cases[i][1]);
+    store_end(&t);
+}
+
+/* Nothing takes longer than its arguments are long: the clock is looked at between functions only. */
+static void functions_take_no_time(void **state)
+{
+    static const struct {
+        const char *query, *message; /* NULL: it works */
+    } cases[] = {
+        {"SELECT instr(printf('%.*c', 100000, 'a'), printf('%.*c', 50000, 'a') || 'b')", NULL},
+        {"SELECT instr(hex(zeroblob(900000)), hex(zeroblob(450000)) || '1')", NULL},
+        {"SELECT length(replace(hex(zeroblob(900000)), hex(zeroblob(450000)) || '1', 'x'))", NULL},
+        {"SELECT ltrim(hex(zeroblob(10000)), hex(zeroblob(10000)) || 'a')",
+         "ltrim(): the arguments are too long together: SQLITE_ERROR"},
+        {"SELECT rtrim(hex(zeroblob(10000)), hex(zeroblob(10000)) || 'a')",
+         "rtrim(): the arguments are too long together: SQLITE_ERROR"},
+        {"SELECT trim(hex(zeroblob(10000)), hex(zeroblob(10000)) || 'a')",
+         "trim(): the arguments are too long together: SQLITE_ERROR"},
+        {"SELECT trim(hex(zeroblob(900000)), '0123')", NULL},
+        {"SELECT printf('%.*c', 2000000000, 'x')",
+         "format(): a width or precision is more than 100000: SQLITE_ERROR"},
+        {"SELECT format('%.2000000000c', 'x')",
+         "format(): a width or precision is more than 100000: SQLITE_ERROR"},
+        {"SELECT format('%%%-*.3d', -2000000000, 1)",
+         "format(): a width or precision is more than 100000: SQLITE_ERROR"},
+        {"SELECT replace(hex(zeroblob(900000)), '0', '00')", "string or blob too big: SQLITE_TOOBIG"},
+        {"SELECT json_patch('{\"a\":\"' || hex(zeroblob(90000)) || '\"}', '{\"a\":\"' || "
+         "hex(zeroblob(90000)) || "
+         "'\"}')",
+         "json_patch(): the arguments are too long together: SQLITE_ERROR"},
+    };
+    struct store t;
+    (void)state;
+    store_begin(&t);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint64_t start = clock_monotonic_ns();
+        if (cases[i].message)
+            store_refused(&t, cases[i].query, cases[i].message);
+        else
+            store_ok(&t, store_sql(&t, cases[i].query));
+        assert_true(clock_monotonic_ns() - start < 2000000000u);
+    }
     store_end(&t);
 }
 
@@ -270,6 +344,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statements_and_values),
+        cmocka_unit_test(functions_of_our_own),
+        cmocka_unit_test(functions_take_no_time),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(refusals),
         cmocka_unit_test(reserved_tables_by_detours),
