@@ -20,6 +20,26 @@ static bool same(const char *a, size_t len, const char *b)
     return strlen(b) == len && strncasecmp(a, b, len) == 0;
 }
 
+/* "name", "name:port", "[address]:port" of which an URL can be made (RFC 3986, 3.2.2 and 3.2.3). */
+bool host_is_valid(const char *host, size_t len)
+{
+    size_t n = name_length(host, len);
+    unsigned port = 0;
+    if (n == 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)host[i] <= ' ' || (unsigned char)host[i] >= 0x7f ||
+            strchr("\"#%/<>?@\\^`{|}", host[i]))
+            return false;
+    if (n < len && host[n] != ':')
+        return false;
+    for (size_t i = n + 1; i < len; i++) {
+        if (host[i] < '0' || host[i] > '9' || (port = port * 10 + (unsigned)(host[i] - '0')) > 65535)
+            return false;
+    }
+    return true;
+}
+
 bool host_check(const struct ingress_config *c, const char *host, size_t len)
 {
     static const char suffix[] = ".localhost"; /* resolves to loopback by itself (RFC 6761) */

@@ -251,6 +251,14 @@ static char *make_url(const char *host, size_t host_len, const char *target)
     return url;
 }
 
+/* Of "http://authority/path". */
+static bool authority_is_valid(const char *target)
+{
+    if (strncmp(target, "http://", 7) != 0)
+        return true;
+    return host_is_valid(target + 7, strcspn(target + 7, "/?#"));
+}
+
 static void read_upgrade(struct exchange *x, const struct http_request *r)
 {
     size_t n, k;
@@ -302,6 +310,10 @@ static void *on_request(void *user, struct http_conn *c, const struct http_reque
     if (!host) {
         host = "localhost";
         n = strlen(host);
+    }
+    if (!host_is_valid(host, n) || !authority_is_valid(r->target)) {
+        http_conn_text(c, 400, "The request names no valid host.\n");
+        return NULL;
     }
     if (!host_check(&i->config, host, n)) {
         http_conn_text(c, 421,

@@ -45,6 +45,8 @@ void exchange_free(struct exchange *x);
 void exchange_answer(void *user, const struct error *err, struct cbor_reader value);
 void exchange_fail(struct exchange *x, unsigned status, const struct error *err); /* frees it */
 /* host_check.c: is the name in a Host header one that this address may be asked by? */
+/* UNTRUSTED INPUT */
+bool host_is_valid(const char *host, size_t len);
 bool host_check(const struct ingress_config *c, const char *host, size_t len);
 
 /* In a list of "name\nvalue\n": the first value of a name. */

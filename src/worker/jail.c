@@ -107,6 +107,10 @@ static int take_id(const struct jail *jail, uint32_t id, struct error *err)
 
 int jail_split(struct jail *jail, int control_fd, struct error *err)
 {
+    /* 1 keeps core_pattern's program from being started, where 0 does not (core(5)). Where it cannot be had,
+     * nobody of us is dumpable anyway. */
+    const struct rlimit core = {1, 1};
+    setrlimit(RLIMIT_CORE, &core);
     char c;
     int go[2];
     const unsigned long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
@@ -189,9 +193,15 @@ static int drop_capabilities(uint32_t keep, struct error *err)
     return 0;
 }
 
+/* Whoever started us may have set a lower one, which we may not be able to raise, and need not. */
 static int limit(int resource, rlim_t value, struct error *err)
 {
-    const struct rlimit l = {value, value};
+    struct rlimit l;
+    if (getrlimit((__rlimit_resource_t)resource, &l) < 0)
+        return error_system(err, errno, "cannot read a resource limit");
+    if (l.rlim_max < value)
+        value = l.rlim_max;
+    l = (struct rlimit){value, value};
     return setrlimit((__rlimit_resource_t)resource, &l) < 0
                ? error_system(err, errno, "cannot set a resource limit")
                : 0;

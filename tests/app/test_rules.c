@@ -95,6 +95,24 @@ static void test_host_names(void **state)
     assert_true(host_ok(&c, "other.test"));
 }
 
+static void test_host_forms(void **state)
+{
+    static const char *const good[] = {"a",        "a.b-c:0", "localhost:65535", "[::1]",
+                                       "[::1]:80", "a:",      "127.0.0.1:1"};
+    static const char *const bad[] = {"",           "a:65536", "a:99999999999999999999",
+                                      "a:-1",       "a:8a",    "[::1]x",
+                                      "a b",        "a@b",     "a/b",
+                                      "a?b",        "a#b",     "a%41",
+                                      "a\\b",       ":80",     "a\x80",
+                                      "[::1]:65536"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (!host_is_valid(good[i], strlen(good[i])))
+            fail_msg("%s is refused", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (host_is_valid(bad[i], strlen(bad[i])))
+            fail_msg("%s is taken", bad[i]);
+}
+
 static void assert_reason(int status, enum error_kind kind, const char *text)
 {
     struct error e = {0};
@@ -210,9 +228,10 @@ static void test_crons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_addresses),   cmocka_unit_test(test_host_names), cmocka_unit_test(test_reasons),
-        cmocka_unit_test(test_close_codes), cmocka_unit_test(test_headers),    cmocka_unit_test(test_cache),
-        cmocka_unit_test(test_crons),
+        cmocka_unit_test(test_addresses),   cmocka_unit_test(test_host_names),
+        cmocka_unit_test(test_host_forms),  cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_close_codes), cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_cache),       cmocka_unit_test(test_crons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
