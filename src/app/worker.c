@@ -333,7 +333,7 @@ struct link *worker_link(const struct worker *w)
 
 bool worker_alive(const struct worker *w)
 {
-    return w->life == LIFE_UP && w->transport && link_alive(transport_link(w->transport));
+    return w && w->life == LIFE_UP && w->transport && link_alive(transport_link(w->transport));
 }
 
 const char *worker_name(const struct worker *w)

@@ -51,7 +51,7 @@ struct worker_config {
 struct worker *worker_start(struct workers *s, const struct worker_config *config);
 /* NULL until it is ready; then until worker_release(). It may be dead. */
 struct link *worker_link(const struct worker *w);
-/* Started, and not ended: calls make sense. */
+/* Started, and not ended: calls make sense. NULL: no. */
 bool worker_alive(const struct worker *w);
 /* Kills the process; everything fails with `why` now. `ended` is called before this returns. */
 void worker_end(struct worker *w, const struct error *why);
