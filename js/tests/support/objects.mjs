@@ -16,14 +16,16 @@ export class World {
     this.sessions = new Map();
     this.nextCapability = 1;
     this.calls = [];
-    let nextCall = 1, nextStream = 1, request = 0, requests = 0;
+    let nextCall = 1, nextStream = 1, requests = 0;
+    const requestCell = new Uint32Array(1);
     this.streams = new Map();
     const world = this;
     this.natives = createNatives({
-      requestBegin: () => (request = ++requests),
-      requestEnter: (id) => { request = id; },
-      requestEnd: () => {},
-      requestCurrent: () => request,
+      requestCell,
+      requestBegin: () => (requestCell[0] = ++requests),
+      requestEnter: (id) => { requestCell[0] = id; },
+      requestEnd: (id) => { if (requestCell[0] === id) requestCell[0] = 0; },
+      requestCurrent: () => requestCell[0],
       crypto: {
         hash: (which, data) => exact(createHash(hashes[which]).update(data).digest()),
         hmac: (which, key, data) => exact(createHmac(hashes[which], key).update(data).digest()),
