@@ -162,8 +162,8 @@ static bool ask_for(struct zygote *z, enum zygote_child_kind kind)
 }
 
 /* Brings the reserve to its size: at once what is waited for and the least, the rest one by one, since a
- * child that warms itself takes the processor from those that were just taken. What cannot be asked for now
- * is asked for at the next occasion. */
+ * child that warms itself takes the processor from those that were just taken. What cannot be asked for at
+ * once is asked for at the next occasion. */
 static void refill(struct zygote *z)
 {
     bool more = false;
