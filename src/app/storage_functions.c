@@ -82,27 +82,25 @@ static void replace(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         sqlite3_result_value(ctx, argv[0]);
         return;
     }
-    sqlite3_str *out = sqlite3_str_new(sqlite3_context_db_handle(ctx));
-    for (const char *at, *end = text + len;; text = at + old_len) {
-        at = memmem(text, (size_t)(end - text), old, old_len);
-        sqlite3_str_append(out, text, (int)((at ? at : end) - text));
-        if (!at)
-            break;
-        sqlite3_str_append(out, new, (int)new_len);
-        if (sqlite3_str_errcode(out) != SQLITE_OK)
-            break;
-    }
-    int r = sqlite3_str_errcode(out), out_len = sqlite3_str_length(out);
-    char *result = sqlite3_str_finish(out);
-    if (r == SQLITE_TOOBIG)
+    uint64_t out_len = len;
+    const char *end = text + len;
+    for (const char *at = text; (at = memmem(at, (size_t)(end - at), old, old_len)); at += old_len)
+        out_len += new_len - (uint64_t)old_len;
+    if (out_len > (uint64_t)sqlite3_limit(sqlite3_context_db_handle(ctx), SQLITE_LIMIT_LENGTH, -1)) {
         sqlite3_result_error_toobig(ctx);
-    else if (r != SQLITE_OK)
+        return;
+    }
+    char *out = sqlite3_malloc64(out_len + 1), *to = out;
+    if (!out) {
         sqlite3_result_error_nomem(ctx);
-    else
-        sqlite3_result_text(ctx, result ? result : "", result ? out_len : 0,
-                            result ? sqlite3_free : SQLITE_STATIC);
-    if (r != SQLITE_OK)
-        sqlite3_free(result);
+        return;
+    }
+    for (const char *at; (at = memmem(text, (size_t)(end - text), old, old_len)); text = at + old_len) {
+        to = mempcpy(to, text, (size_t)(at - text));
+        to = mempcpy(to, new, new_len);
+    }
+    memcpy(to, text, (size_t)(end - text));
+    sqlite3_result_text64(ctx, out, out_len, sqlite3_free, SQLITE_UTF8);
 }
 
 /* ---- trim(), ltrim(), rtrim() ---- */
