@@ -69,6 +69,12 @@ static void instr(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     sqlite3_result_int64(ctx, !at ? 0 : (sqlite3_int64)(blobs ? before : characters(text, before)) + 1);
 }
 
+static const char *find(const char *text, const char *end, const char *part, size_t len)
+{
+    return len == 1 ? memchr(text, *part, (size_t)(end - text))
+                    : memmem(text, (size_t)(end - text), part, len);
+}
+
 static void replace(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
     size_t len, old_len, new_len;
@@ -84,7 +90,7 @@ static void replace(sqlite3_context *ctx, int argc, sqlite3_value **argv)
     }
     uint64_t out_len = len;
     const char *end = text + len;
-    for (const char *at = text; (at = memmem(at, (size_t)(end - at), old, old_len)); at += old_len)
+    for (const char *at = text; (at = find(at, end, old, old_len)); at += old_len)
         out_len += new_len - (uint64_t)old_len;
     if (out_len > (uint64_t)sqlite3_limit(sqlite3_context_db_handle(ctx), SQLITE_LIMIT_LENGTH, -1)) {
         sqlite3_result_error_toobig(ctx);
@@ -95,7 +101,7 @@ static void replace(sqlite3_context *ctx, int argc, sqlite3_value **argv)
         sqlite3_result_error_nomem(ctx);
         return;
     }
-    for (const char *at; (at = memmem(text, (size_t)(end - text), old, old_len)); text = at + old_len) {
+    for (const char *at; (at = find(text, end, old, old_len)); text = at + old_len) {
         to = mempcpy(to, text, (size_t)(at - text));
         to = mempcpy(to, new, new_len);
     }

@@ -89,7 +89,8 @@ static void functions_take_no_time(void **state)
             store_refused(&t, cases[i].query, cases[i].message);
         else
             store_ok(&t, store_sql(&t, cases[i].query));
-        assert_true(clock_monotonic_ns() - start < 2000000000u);
+        /* Each took minutes; under the sanitizers, some seconds are theirs. */
+        assert_true(clock_monotonic_ns() - start < 10000000000u);
     }
     store_end(&t);
 }
