@@ -140,7 +140,8 @@ JSValueRef value_buffer(JSContextRef ctx, const void *bytes, size_t len, JSValue
 static char *text_of_latin1(const uint8_t *bytes, size_t count, size_t *ret_len)
 {
     size_t high = 0, n = 0;
-    for (size_t i = 0; i < count; i++)
+    bool ascii = unicode_is_ascii(bytes, count); /* eight at a time; most text is */
+    for (size_t i = 0; !ascii && i < count; i++)
         high += bytes[i] >> 7;
     char *text = malloc(count + high + 1);
     if (!text)
