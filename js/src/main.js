@@ -27,6 +27,7 @@ import { handleFetch, makeLoopback, receiverOf } from './workers/entrypoint.js';
 import { makeEnv } from './workers/env.js';
 import { beginTrace, setTails, traceFailure, traceLog } from './workers/events.js';
 import { WebSocketRequestResponsePair } from './workers/object_sockets.js';
+import { endIdle } from './workers/loader.js';
 import { fetchOutbound, setOutbound } from './workers/outbound.js';
 
 const NOTHING = encodePlain(null);
@@ -380,6 +381,10 @@ const dispatch = {
         case 'init': init(call, given); return;
         case 'scheduled': scheduled(call, given); return;
         case 'alarm': alarm(call, given); return;
+        case 'endIdle':
+          endIdle();
+          natives.return(call, NOTHING);
+          return;
         case 'channel':
           openSession(given, new BootstrapTarget(null));
           natives.return(call, NOTHING);

@@ -6,7 +6,9 @@
 #include "app/listen_tcp.h"
 #include "app/outgoing.h"
 #include "app/project.h"
+#include "app/shortage.h"
 #include "app/worker.h"
+#include "container/cgroup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +23,12 @@ struct app {
     struct ingress *ingress;
     struct project **projects;
     size_t count;
+    struct shortage *shortage;
+    uint64_t said_ms; /* when it was last said that memory is short; 0: never */
     char url[96];
 };
+
+#define SAY_AGAIN_MS 60000u
 
 static struct host *find_host(void *user, const char *name)
 {
@@ -58,6 +64,45 @@ static void on_failed(void *user, const char *method, const char *url, const str
     char text[1024];
     snprintf(text, sizeof text, "%s %.300s: %.600s", method, url, err->message);
     a->options.print(a->options.user, project_name(a->projects[0]), NULL, 0, text);
+}
+
+/* Who does nothing costs memory that others need. */
+static void on_shortage(void *user, uint64_t left, uint64_t kept)
+{
+    struct app *a = user;
+    char text[200];
+    uint64_t now = uv_now(a->options.loop);
+    for (size_t i = 0; i < a->count; i++) {
+        struct host *h = project_host(a->projects[i]);
+        if (h)
+            host_end_idle(h);
+    }
+    workers_shrink(a->workers);
+    if (a->said_ms && now - a->said_ms < SAY_AGAIN_MS)
+        return;
+    a->said_ms = now;
+    snprintf(text, sizeof text,
+             "memory is short (%llu MiB are left, %llu MiB should be): idle Dynamic Workers are ended",
+             (unsigned long long)(left >> 20), (unsigned long long)(kept >> 20));
+    a->options.print(a->options.user, NULL, NULL, 1, text);
+}
+
+static int open_shortage(struct app *a, struct error *err)
+{
+    const struct app_options *o = &a->options;
+    const char *groups = o->engine ? engine_cgroups(o->engine)->base[CGROUP_MEMORY] : NULL;
+    struct shortage_config config = {
+        .loop = o->loop, .keep_free = o->keep_free, .fn = on_shortage, .user = a};
+    char *own = groups ? strdup(groups) : NULL, *end = own ? strrchr(own, '/') : NULL;
+    if (groups && !own)
+        return error_oom(err);
+    if (end) {
+        *end = '\0'; /* the directory of our own group, in which that of the containers' groups is */
+        config.cgroup_dir = own;
+    }
+    a->shortage = shortage_new(&config);
+    free(own);
+    return a->shortage ? 0 : error_oom(err);
 }
 
 static int open_projects(struct app *a, struct error *err)
@@ -134,7 +179,7 @@ int app_open(struct app **ret, const struct app_options *options, struct error *
         error_oom(err);
         goto fail;
     }
-    if (open_projects(a, err) < 0 || open_ingress(a, err) < 0)
+    if (open_projects(a, err) < 0 || open_ingress(a, err) < 0 || open_shortage(a, err) < 0)
         goto fail;
     *ret = a;
     return 0;
@@ -147,6 +192,7 @@ void app_close(struct app *a)
 {
     if (!a)
         return;
+    shortage_free(a->shortage);
     ingress_close(a->ingress);
     for (size_t i = 0; i < a->count; i++)
         project_close(a->projects[i]);

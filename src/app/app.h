@@ -26,6 +26,9 @@ struct app_options {
         *hosts; /* names that may stand in a Host header besides those of this machine; NULL: none */
     const char *state_dir; /* private directory, which exists; each Worker has a directory of its own in it */
     bool development; /* follows changes of the sources, tells clients what failed, secrets may be missing */
+    uint64_t
+        keep_free; /* bytes of memory: when less is left, idle Dynamic Workers end (shortage.h); 0: default
+                    */
     const char *worker_program; /* NULL: beside the program */
     struct engine *engine;      /* NULL: no containers, because of ... */
     const char *no_engine;      /* ... this */

@@ -336,6 +336,24 @@ void host_want_commit(struct host *h)
         on_received(h->process);
 }
 
+static void on_idle_ended(void *user, const struct error *err, struct cbor_reader value)
+{
+    struct process *p = user;
+    p->ending_idle = 0;
+}
+
+void host_end_idle(struct host *h)
+{
+    struct link *l = host_link(h);
+    struct buf none;
+    if (!l || h->process->ending_idle)
+        return;
+    buf_init(&none, 16);
+    cbor_put_null(&none);
+    h->process->ending_idle = link_call(l, 0, "endIdle", none.data, none.len, on_idle_ended, h->process);
+    buf_free(&none);
+}
+
 /* ---- what it runs ---- */
 
 static void forget_code(struct host *h)

@@ -51,6 +51,8 @@ struct link *host_link(const struct host *h);
 struct host_waiter;
 typedef void (*host_up_fn)(void *user, struct link *l, const struct error *err);
 void host_wait(struct host *h, host_up_fn fn, void *user, struct host_waiter **ret);
+/* Memory is short: its idle Dynamic Workers are to end, those first that did nothing for longest. */
+void host_end_idle(struct host *h);
 /* Calls scheduled() {cron, scheduledTime}; as host_call_alarm() of objects.h, and ended by
  * host_cancel_alarm(). */
 struct alarm_call *host_call_scheduled(struct host *h, const char *cron, int64_t scheduled_ms,

@@ -18,6 +18,7 @@ struct process {
     struct objects_session *session; /* NULL: no Durable Objects */
     bool up;                         /* the main module has been evaluated */
     uint64_t up_ms;                  /* since when (uv_now) */
+    uint32_t ending_idle;            /* that call is under way; 0: none */
 };
 
 struct host_waiter {

@@ -92,6 +92,11 @@ static void on_reaper_closed(uv_handle_t *h)
     free(h->data);
 }
 
+void workers_shrink(struct workers *s)
+{
+    zygote_shrink(s->zygote);
+}
+
 void workers_close(struct workers *s)
 {
     if (!s)

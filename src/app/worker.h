@@ -31,6 +31,8 @@ int workers_open(struct workers **ret, const struct workers_config *config, stru
 /* Every worker has been released before. The memory goes once the loop has run again. */
 void workers_close(struct workers *s);
 uv_loop_t *workers_loop(struct workers *s);
+/* Memory is short: what is kept beyond the least reserve ends. */
+void workers_shrink(struct workers *s);
 
 struct worker_config {
     enum zygote_child_kind kind;

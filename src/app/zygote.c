@@ -317,18 +317,27 @@ static void grow(struct zygote *z)
     z->extra = z->extra + z->reserve[ZYGOTE_WORKER] < most ? z->extra + z->reserve[ZYGOTE_WORKER] : most;
 }
 
+static void drop_to(struct zygote *z, unsigned extra)
+{
+    z->extra = extra;
+    while (z->ready[ZYGOTE_WORKER] > reserve_of(z, ZYGOTE_WORKER)) {
+        z->ready[ZYGOTE_WORKER]--;
+        free_child(z, in_reserve(z, ZYGOTE_WORKER)); /* it ends when its link does */
+    }
+}
+
 static void on_shrink(uv_timer_t *t)
 {
     struct zygote *z = t->data;
     bool burst = z->burst;
     z->burst = false;
-    if (burst || z->extra == 0)
-        return;
-    z->extra /= 2;
-    while (z->ready[ZYGOTE_WORKER] > reserve_of(z, ZYGOTE_WORKER)) {
-        z->ready[ZYGOTE_WORKER]--;
-        free_child(z, in_reserve(z, ZYGOTE_WORKER)); /* it ends when its link does */
-    }
+    if (!burst && z->extra > 0)
+        drop_to(z, z->extra / 2);
+}
+
+void zygote_shrink(struct zygote *z)
+{
+    drop_to(z, 0);
 }
 
 /* ---- its life ---- */

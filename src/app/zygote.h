@@ -52,6 +52,8 @@ void zygote_close(struct zygote *z);
 /* A child from the reserve (true), or `fn` runs later, from the loop. */
 bool zygote_take(struct zygote *z, enum zygote_child_kind kind, struct zygote_child *ret, zygote_child_fn fn,
                  void *user);
+/* The reserve goes back to its least size; bursts enlarge it again. */
+void zygote_shrink(struct zygote *z);
 /* `fn` of every waiting zygote_take() with this user will not run. */
 void zygote_forget(struct zygote *z, void *user);
 /* `fn` runs once when the child's end is known, from the loop, or at once if it is known already. Each child

@@ -2,6 +2,7 @@
 
 #include "app/app.h"
 #include "base/log.h"
+#include "base/parse.h"
 #include "daemon/container_capability.h"
 #include "daemon/daemon.h"
 
@@ -52,7 +53,9 @@ int application_open(struct app **ret, struct daemon *d, const struct applicatio
 {
     static char state_dir[PATH_MAX]; /* as long as the daemon */
     snprintf(state_dir, sizeof state_dir, "%s/workers", d->paths.data_dir);
-    if (paths_private_dir(state_dir, err) < 0)
+    uint64_t keep_free = 0;
+    if ((o->keep_free && parse_size(o->keep_free, "keep-free", &keep_free, err) < 0) ||
+        paths_private_dir(state_dir, err) < 0)
         return -1;
     struct app_options ao = {
         .loop = d->loop,
@@ -62,6 +65,7 @@ int application_open(struct app **ret, struct daemon *d, const struct applicatio
         .hosts = o->hosts,
         .state_dir = state_dir,
         .development = o->development,
+        .keep_free = keep_free,
         .engine = d->engine,
         .image_dir = d->image_dir,
         .containers = &container_capabilities,

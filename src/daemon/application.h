@@ -17,7 +17,7 @@ struct application_options {
     const char *projects[APPLICATION_MAX_PROJECTS + 1]; /* --app; none: no application */
     const char *hosts[APPLICATION_MAX_HOSTS + 1];       /* --allow-host */
     unsigned project_count, host_count;
-    const char *listen, *environment;
+    const char *listen, *environment, *keep_free;
     bool development; /* cloister dev */
 };
 

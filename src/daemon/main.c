@@ -55,6 +55,7 @@ static const char usage[] =
     "  --app-listen A    where its first Worker answers HTTP: ADDRESS:PORT (default 127.0.0.1:8787)\n"
     "  --app-env NAME    the environment of its configuration (env.NAME)\n"
     "  --allow-host NAME a name by which clients may ask for it, besides localhost; may be repeated\n"
+    "  --keep-free SIZE  end idle Dynamic Workers when less memory is left (default 5 % of the machine's)\n"
     "  --image-dir DIR   where its containers' images are (default: the data directory)\n"
     "  --print-routes    print the routes of the API and exit\n"
     "  --help, --version\n"
@@ -86,6 +87,9 @@ static int parse_app_option(int c, struct application_options *a)
     case 'e':
         a->environment = optarg;
         return 0;
+    case 'f':
+        a->keep_free = optarg;
+        return 0;
     case 'D':
         a->development = true;
         return 0;
@@ -108,6 +112,7 @@ static int parse_options(int argc, char **argv, struct options *o)
         {"app-listen", required_argument, NULL, 'L'},
         {"app-env", required_argument, NULL, 'e'},
         {"allow-host", required_argument, NULL, 'H'},
+        {"keep-free", required_argument, NULL, 'f'},
         {"image-dir", required_argument, NULL, 'i'},
         {"dev", no_argument, NULL, 'D'}, /* for `cloister dev` */
         {"help", no_argument, NULL, 'h'},

@@ -48,6 +48,7 @@
  *           CANCEL: the client left: request.signal aborts.
  * scheduled {cron: text, scheduledTime: ms} -> null
  * alarm     {class, id: text (64 hex digits), retryCount: uint, scheduledTime: ms} -> null; THROW: the daemon retries
+ * endIdle   role host. Memory is short: of the cached Dynamic Workers that do nothing, the half that did so for longest ends -> null
  * channel   role host. Another party opens a channel to an entrypoint of this worker:
  *           {in: sid (daemon sends), out: sid (worker sends)} -> null
  * compile   role compiler. {name, type: "js"|"cjs"|"ts", data...} -> {data...} (the compiled module);

@@ -17,7 +17,7 @@ import { readCode, readLimits } from './code.js';
 const IDLE_MS = 60000, MAX_CACHED = 64, SWEEP_MS = 10000;
 /** Arguments of `load` beyond this go as a stream. */
 const INLINE_MAX = 512 << 10;
-const IDLE_REASON = 'The Dynamic Worker was ended because it was idle.';
+const IDLE_REASON = 'The Dynamic Worker was ended because it was idle.', SHORT_REASON = 'The Dynamic Worker was ended because it was idle and memory is short.';
 
 /** One Dynamic Worker: from being asked for to its end. Stubs belong to one for ever. */
 class DynamicWorker {
@@ -245,6 +245,13 @@ class Cache {
     this.#sweep();
   }
 
+  /** @param {any} list of DynamicWorker, to which those that do nothing are added */
+  idle(list) {
+    this.#workers.forEach((worker) => {
+      if (!worker.busy()) list[list.length] = worker;
+    });
+  }
+
   /** Ends what is idle, and beyond MAX_CACHED what is idle for longest. */
   #sweep() {
     if (this.#workers.size > MAX_CACHED) {
@@ -320,12 +327,31 @@ define(WorkerLoader.prototype, SymbolToStringTag, 'WorkerLoader');
 
 /** @type {Map<string, Cache>} */
 const shared = new SafeMap();
+/** @type {Set<Cache>} they live as long as the bindings, and those as long as this Worker */
+const caches = new SafeSet();
+
+/** Memory is short: of those that do nothing, the half that did nothing for longest ends. */
+export function endIdle() {
+  /** @type {any} */
+  const idle = rawList();
+  caches.forEach((cache) => cache.idle(idle));
+  for (let left = (idle.length + 1) >> 1; left > 0; left--) {
+    let oldest = -1;
+    for (let i = 0; i < idle.length; i++) {
+      if (idle[i] !== null && (oldest < 0 || idle[i].lastUse < idle[oldest].lastUse)) oldest = i;
+    }
+    const worker = idle[oldest];
+    idle[oldest] = null;
+    worker.end(new Error(SHORT_REASON));
+  }
+}
 
 /** @param {string|undefined} id loaders of this Worker that name the same one share their cache; undefined: has one of its own */
 export function makeLoader(id) {
   let cache = id === undefined ? undefined : shared.get(id);
   if (cache === undefined) {
     cache = new Cache();
+    caches.add(cache);
     if (id !== undefined) shared.set(id, cache);
   }
   making = true;
