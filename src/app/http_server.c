@@ -17,6 +17,10 @@
 #define IDLE_MS 75000u
 #define SEND_MS 60000u /* a client that reads nothing for so long is cut off */
 #define LINGER_MS 2000u
+/* What waits in the kernel unsent (TCP_NOTSENT_LOWAT, tcp(7)). It would take up to 4 MiB for each, of memory
+ * that all connections of the machine share: some 1000 clients that do not read would slow down every other.
+ */
+#define UNSENT_MAX (256 << 10)
 #define IN_MAX ((size_t)256 << 10)
 #define OUT_MAX ((size_t)64 << 20)
 #define LITTLE ((size_t)64 << 10) /* to hold so much is nothing */
@@ -236,13 +240,14 @@ static void on_poll(uv_poll_t *p, int status, int events)
 
 static void add_conn(struct http_server *s, int fd)
 {
-    int on = 1;
+    int on = 1, unsent = UNSENT_MAX;
     struct http_conn *c = calloc(1, sizeof *c);
     if (!c) {
         close(fd);
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     c->server = s;
     c->fd = fd;
     buf_init(&c->in, IN_MAX);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#define UNSENT_MAX (256 << 10) /* waits in the kernel (TCP_NOTSENT_LOWAT); see http_server.c */
 #define READ_SIZE (64u << 10)
 #define TLS_PIECE (16u << 10)
 #define LINGER_MS 10000u
@@ -314,7 +315,7 @@ static void on_timer(uv_timer_t *t)
 
 struct wire *wire_open(uv_loop_t *loop, int fd, const struct wire_ops *ops, void *user, struct error *err)
 {
-    static const int on = 1;
+    static const int on = 1, unsent = UNSENT_MAX;
     struct wire *w = calloc(1, sizeof *w);
     if (!w || uv_poll_init_socket(loop, &w->poll, fd) < 0) {
         free(w);
@@ -324,6 +325,7 @@ struct wire *wire_open(uv_loop_t *loop, int fd, const struct wire_ops *ops, void
     }
     uv_timer_init(loop, &w->timer);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     w->handles = 2;
     w->poll.data = w->timer.data = w;

@@ -71,9 +71,9 @@ struct link_stream_ops {
      */
     void (*end)(void *user, uint32_t stream);
     void (*reset)(void *user, uint32_t stream, const struct error *why);
-    /* Sending side: credit grew from zero, or link_stream_writable() found the output full and it has drained
-     * to half; link_stream_writable() tells how much. May be NULL on receivers. The reset callback on a
-     * sender says that the reader wants no more. */
+    /* Sending side: credit grew from zero, or link_stream_writable() found the output full, or
+     * link_stream_write() filled it, and it has drained to half; link_stream_writable() tells how much. May
+     * be NULL on receivers. The reset callback on a sender says that the reader wants no more. */
     void (*writable)(void *user, uint32_t stream);
     /* Receiving side; may be NULL: they all come through data(). Bytes of the stream are the next on the
      * descriptor `fd` that the link's owner reads: moves up to `len` of them from there to where they are

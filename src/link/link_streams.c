@@ -186,6 +186,10 @@ int link_stream_write(struct link *l, uint32_t id, const void *data, size_t len)
         p += n;
         len -= n;
     }
+    /* Who had more to say was told to say only what there is room for: it must hear when there is more. */
+    struct stream *s = link_output_full(l) ? find(l, id) : NULL;
+    if (s)
+        wait_for_room(l, s);
     return 0;
 }
 

@@ -214,6 +214,31 @@ static void a_full_output_stops_and_wakes_senders(void **state)
     close_both(e);
 }
 
+/* It had more to say, kept the rest, and has no reason to ask again. */
+static void who_fills_the_output_is_woken(void **state)
+{
+    struct ends *e = *state;
+    struct link *l = link_new(&(struct link_config){.side = LINK_HOST, .max_output = 100000});
+    struct sink a = {0}, b = {0};
+    uint32_t ida = link_stream_new(l), idb = link_stream_new(l);
+    assert_int_equal(link_stream_open_send(l, ida, &sink_ops, &a, NULL), 0);
+    assert_int_equal(link_stream_open_send(l, idb, &sink_ops, &b, NULL), 0);
+    assert_int_equal(link_stream_write(l, idb, zeros, 90000), 0); /* leaves room for a part */
+    assert_int_equal(link_stream_write(l, ida, zeros, link_stream_writable(l, ida)), 0);
+    assert_true(link_output_full(l));
+    link_sent(l, 60000);
+    assert_int_equal(a.writable, 1);
+    assert_int_equal(b.writable, 0);
+    /* One that fills it with its last bytes may end before. */
+    assert_int_equal(link_stream_write(l, idb, zeros, link_stream_writable(l, idb)), 0);
+    link_stream_end(l, idb);
+    link_sent(l, SIZE_MAX);
+    assert_int_equal(a.writable, 1);
+    assert_int_equal(b.writable, 0);
+    link_free(l);
+    close_both(e);
+}
+
 static void a_peer_that_reads_nothing_ends_the_link(void **state)
 {
     struct link *l = link_new(&(struct link_config){.side = LINK_HOST, .max_output = 1000});
@@ -361,6 +386,7 @@ int main(void)
         T(whole_data_frames_are_not_copied),
         T(resets_reach_the_other_end),
         T(a_full_output_stops_and_wakes_senders),
+        T(who_fills_the_output_is_woken),
         T(a_peer_that_reads_nothing_ends_the_link),
         T(death_resets_every_stream_once),
         T(stream_numbers_are_checked),
