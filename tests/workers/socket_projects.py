@@ -63,10 +63,40 @@ export class Holder extends DurableObject {
     this.socket = connect('127.0.0.1:' + port, { allowHalfOpen: true });
     return 'opened';
   }
+  fetch(request) { return flood(new URL(request.url)); }
   say(text) { this.ws.send(text); return this.ws.readyState; }
   heard() { return this.seen; }
   drop() { this.ctx.abort('dropped'); }
 }
+
+// A WebSocket that is sent `count` messages of 1 MiB, in turns of their own; what happens to it is told at /told.
+const flooding = `
+  let told = [];
+  const flood = async (url) => {
+    if (url.pathname === '/told') return Response.json(told);
+    told = [];
+    const [client, server] = Object.values(new WebSocketPair());
+    server.addEventListener('error', (e) => told.push('error: ' + e.message));
+    server.addEventListener('close', (e) => told.push('close ' + e.code + ' ' + e.reason + ' ' + e.wasClean));
+    if (url.searchParams.has('later')) {
+      setTimeout(() => server.accept(), Number(url.searchParams.get('later')));
+      return new Response(null, { status: 101, webSocket: client });
+    }
+    server.accept();
+    const message = new Uint8Array(1 << 20);
+    (async () => {
+      for (let i = 0; i < Number(url.searchParams.get('count')); i++) {
+        server.send(message);
+        await new Promise((y) => setTimeout(y, Number(url.searchParams.get('wait') ?? 0)));
+        if (url.searchParams.has('polite')) while (server.bufferedAmount > 0) await new Promise((y) => setTimeout(y, 5));
+      }
+      told.push('sent ' + server.readyState);
+      server.close(1000, 'all');
+    })();
+    return new Response(null, { status: 101, webSocket: client });
+  };`;
+const flood = new Function(flooding + 'return flood')();
+const floodingWorker = flooding + 'export default { fetch: (request) => flood(new URL(request.url)) };';
 
 const guest = 'import { connect } from "cloudflare:sockets"; const tools = {}; export default { async fetch(request, env, ctx) { const { code, args } = await request.json();'
   + ' try { return Response.json({ result: await new ((async () => {}).constructor)(' + names.map((n) => JSON.stringify(n)).join() + ', code)(connect, env, ctx, args, tools) }); }'
@@ -78,6 +108,12 @@ export default {
     if (url.pathname.startsWith('/proxy/')) {
       const [, , port, ...rest] = url.pathname.split('/');
       return fetch(new Request('http://127.0.0.1:' + port + '/' + rest.join('/') + url.search, request));
+    }
+    if (url.pathname === '/told' || url.pathname === '/flood') {
+      const via = url.searchParams.get('via');
+      if (via === 'object') return env.HOLDER.getByName('flood').fetch(request);
+      if (via !== 'dynamic') return flood(url);
+      return env.LOADER.get('flood', () => ({ compatibilityDate: '2026-01-01', mainModule: 'main.js', modules: { 'main.js': floodingWorker } })).getEntrypoint().fetch(request);
     }
     const { code, args, dynamic } = await request.json();
     if (!dynamic) return Response.json(await answer(run(code, connect, env, ctx, { ...args, early }, tools)));

@@ -14,6 +14,8 @@ from socket_projects import SocketCase
 TALK = "const ws = new WebSocket(args.url, args.protocols ?? []); return await tools.log(ws, (ws, data) => { if (data === null) { for (const m of args.say ?? []) ws.send(typeof m === 'string' ? m : new Uint8Array(m)); } else if (args.closeAfter && !--args.closeAfter) ws.close(args.status, args.reason); })"
 FETCH = "const r = await fetch(args.url, { headers: { upgrade: 'websocket', ...args.headers }, ...args.init }); if (r.webSocket) { r.webSocket.accept(); r.webSocket.close(1000, 'ok'); } return [r.status, r.webSocket !== null, r.webSocket ? null : await r.text(), Object.fromEntries(r.headers)]"
 
+NOT_READ = "error: WebSocket: more than 16777216 bytes wait for the other side, which does not read them"
+
 
 class WebSockets(SocketCase):
     def url(self, server, path="/", scheme="ws", host="127.0.0.1"):
@@ -282,6 +284,95 @@ class WebSockets(SocketCase):
         self.assertGreaterEqual(len(got), 1)
         self.assertEqual(set(got), {"the messages of this Worker's WebSockets that are on their way take too much memory"})
         self.assertEqual(self.talk(websocket_echo, say=["x" * 1000000], closeAfter=1)[2], "close 1005  true")  # twin: it was given back
+
+    # ---- other sides that do not read
+
+    def upgrade(self, path, receive_buffer=65536):
+        c = socket.socket()
+        self.addCleanup(c.close)
+        c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        c.settimeout(60)
+        c.connect(("127.0.0.1", self.p.port))
+        c.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{self.p.port}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\n\r\n".encode())
+        self.assertEqual(read_head(c)[0], "HTTP/1.1 101 Switching Protocols")
+        return c
+
+    def told(self, path, count):
+        for _ in range(400):
+            told = self.p.request("GET", path).json
+            if len(told) >= count:
+                return told
+            time.sleep(0.05)
+        return told
+
+    def test_a_client_that_does_not_read(self):
+        for via in ("", "object", "dynamic"):
+            with self.subTest(via):
+                c = self.upgrade(f"/flood?count=100&wait=2&via={via}")
+                self.assertEqual(self.told(f"/told?via={via}", 3)[:2], [NOT_READ, "close 1006  false"])
+                got = 0
+                try:
+                    while piece := c.recv(1 << 20):
+                        got += len(piece)
+                except ConnectionResetError:
+                    pass
+                self.assertLess(got, 20 << 20)
+                self.assertEqual(self.told(f"/told?via={via}", 3)[2], "sent 3")  # the Worker lives on
+
+    def test_a_client_that_reads_slowly(self):
+        for via in ("", "object", "dynamic"):
+            with self.subTest(via):
+                c = self.upgrade(f"/flood?count=40&polite&via={via}")
+                got = b""
+                for _ in range(40):
+                    self.assertEqual(receive(c, 10), frame(2, bytes(1 << 20))[:10])
+                    got = receive(c, 1 << 20)
+                    self.assertEqual(got.count(0), 1 << 20)
+                    time.sleep(0.02)
+                self.assertEqual(receive(c, 7), frame(8, struct.pack(">H", 1000) + b"all"))
+                c.sendall(frame(8, struct.pack(">H", 1000), mask=b"abcd"))
+                self.assertEqual(self.told(f"/told?via={via}", 2), ["sent 1", "close 1000  true"])
+
+    def test_a_server_that_does_not_read(self):
+        done = threading.Event()
+
+        def deaf(connection):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            shake_hands(connection)
+            done.wait(60)
+
+        code = "const ws = new WebSocket(args.url), seen = tools.log(ws); await new Promise((y) => { ws.onopen = y; }); const m = new Uint8Array(1 << 20); for (let i = 0; i < args.count; i++) { ws.send(m); await new Promise((y) => setTimeout(y, 1)); } if (args.close) { const waits = ws.bufferedAmount; ws.close(1000); return [waits > 0 && waits < args.count << 20, await seen]; } return await seen"
+        server = self.server(deaf)
+        self.assertEqual(self.result(code, url=self.url(server), count=60), ["open", NOT_READ, "close 1006  false"])
+        done.set()
+
+        def slow(connection):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            shake_hands(connection)
+            time.sleep(1)
+            for _ in range(14):
+                self.assertEqual(len(read_frame(connection)[2]), 1 << 20)
+            connection.sendall(frame(8, read_frame(connection)[2]))
+
+        server = self.server(slow)
+        self.assertEqual(self.result(code, url=self.url(server), count=14, close=True), [True, ["open", "close 1000  true"]])
+
+    def test_what_is_not_accepted(self):
+        message = frame(2, bytes(1 << 20), mask=b"abcd")
+        for via in ("", "object", "dynamic"):
+            with self.subTest(via):
+                c = self.upgrade(f"/flood?later=4000&via={via}")
+                with self.assertRaises(OSError):
+                    for _ in range(60):
+                        c.sendall(message)
+                    until_closed(c)
+                    raise OSError("closed")
+                self.assertEqual(self.told(f"/told?via={via}", 2), ["error: WebSocket: more than 16777216 bytes came before it was accepted", "close 1006  false"])
+                c = self.upgrade(f"/flood?later=1000&via={via}")
+                for _ in range(12):
+                    c.sendall(message)
+                c.sendall(frame(8, struct.pack(">H", 1000), mask=b"abcd"))
+                self.assertEqual(self.told(f"/told?via={via}", 1), ["close 1000  true"])
 
     def test_a_server_that_leaves(self):
         def leave(connection):

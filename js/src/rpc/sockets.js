@@ -2,13 +2,15 @@
  * A WebSocket in a Response over RPC. Each side has an end that the other calls:
  *
  *   attach [end]       once, by the receiver of the Response: where messages from here go
- *   message bytes      one message: its kind (1 text, 2 binary, 8 close), then its payload, as on the link
+ *   message bytes      one message: its kind (1 text, 2 binary, 8 close), then its payload, as on the link; or 0, the end without a close, then the reason
+ *
+ * An answered message was taken, and has left again where it was only passed on. What is not answered is bounded, as what waits on the link is.
  */
 import {
-  Error, TypeError, TypedArrayPrototypeGetLength, TypedArrayPrototypeSet, Uint8Array,
+  Error, StringPrototypeSlice, TypeError, TypedArrayPrototypeGetLength, TypedArrayPrototypeSet, Uint8Array,
 } from '../primordials.js';
 import { utf8DecodeKeepMark, utf8Encode } from '../web/bytes.js';
-import { claimWebSocket, coupleTransport, makePair } from '../web/websocket.js';
+import { NOT_READ, WAITING_MAX, Waiting, claimWebSocket, coupleTransport, makePair, whenTaken } from '../web/websocket.js';
 import { copyOf, rawList } from './cbor.js';
 import { currentContext } from './context.js';
 import { CALL, Result, SOCKET, Target, failedResult, newCapability, newPayload, releasePayload } from './target.js';
@@ -16,6 +18,7 @@ import { capabilityReaders } from './values.js';
 
 const TEXT = 1, BINARY = 2, CLOSE = 8, GONE = 0;
 const NOTHING = new Uint8Array(0);
+const REASON_MAX = 1024;
 
 /** @param {string} name */
 function pathOf(name) {
@@ -24,11 +27,15 @@ function pathOf(name) {
   return path;
 }
 
+/** @param {any} message */
+const sizeOf = (message) => (message.kind === TEXT ? message.text.length : message.kind === BINARY ? TypedArrayPrototypeGetLength(message.bytes) : 0);
+
 /** @param {any} message @returns {Uint8Array} */
 function pack(message) {
   let payload = NOTHING;
   if (message.kind === TEXT) payload = utf8Encode(message.text);
   else if (message.kind === BINARY) payload = message.bytes;
+  else if (message.kind === GONE) payload = utf8Encode(StringPrototypeSlice(message.reason, 0, REASON_MAX));
   else if (message.code !== 1005) {
     const reason = utf8Encode(message.reason);
     payload = new Uint8Array(2 + TypedArrayPrototypeGetLength(reason));
@@ -55,6 +62,7 @@ function unpack(bytes) {
       return {
         __proto__: null, kind: CLOSE, code: size >= 3 ? payload[0] | payload[1] << 8 : 1005, reason: size > 3 ? utf8DecodeKeepMark(copyOf(payload, 2, size - 1)) : '',
       };
+    case GONE: return size > 1 + 3 * REASON_MAX ? null : { __proto__: null, kind: GONE, reason: utf8DecodeKeepMark(payload) };
     default: return null;
   }
 }
@@ -70,7 +78,9 @@ class SocketEnd extends Target {
     this.waiting = rawList();
     this.sentClose = false;
     this.gotClose = false;
-    this.bring = coupleTransport(socket, (message) => this.send(message));
+    this.socket = socket;
+    this.unanswered = new Waiting();
+    this.bring = coupleTransport(socket, (message) => this.send(message), this.unanswered);
   }
 
   /** @param {Target} remote owned */
@@ -78,26 +88,49 @@ class SocketEnd extends Target {
     this.remote = remote;
     const waiting = /** @type {any[]} */ (this.waiting);
     this.waiting = null;
-    remote.onBroken((reason) => this.broken(reason));
-    for (let i = 0; i < waiting.length; i++) this.send(waiting[i]);
+    remote.onBroken((reason) => this.broken(typeof reason?.message === 'string' ? reason.message : ''));
+    for (let i = 0; i < waiting.length; i++) this.pass(waiting[i], sizeOf(waiting[i]));
   }
 
   /** @param {any} message of our socket */
   send(message) {
     if (this.sentClose) return;
+    const size = sizeOf(message);
+    if (size > 0 && this.unanswered.bytes > WAITING_MAX) {
+      this.fail(NOT_READ);
+      return;
+    }
+    this.unanswered.set(this.unanswered.bytes + size);
     if (this.waiting !== null) {
       this.waiting[this.waiting.length] = message;
       return;
     }
+    this.pass(message, size);
+  }
+
+  /** @param {any} message @param {number} size in `unanswered` */
+  pass(message, size) {
     const { remote } = this;
     if (message.kind === CLOSE || message.kind === GONE) this.sentClose = true;
     if (remote === null) return;
-    if (message.kind !== GONE) {
-      const result = remote.call(pathOf('message'), CALL, newPayload(pack(message)));
-      result.listen(() => result.finish());
-    }
+    const result = remote.call(pathOf('message'), CALL, newPayload(pack(message)));
+    result.listen(() => {
+      this.unanswered.set(this.unanswered.bytes - size);
+      result.finish();
+    });
     if (message.kind === GONE) this.gotClose = true;
     this.endIfClosed();
+  }
+
+  /** Both sides are told, ours when it has returned from what it does. @param {string} reason */
+  fail(reason) {
+    const message = /** @type {any} */ ({ __proto__: null, kind: GONE, reason });
+    const told = this.gotClose;
+    if (this.waiting !== null) this.waiting = rawList();
+    this.sentClose = this.gotClose = true;
+    if (!told) this.bring(message, true);
+    if (this.remote !== null) this.pass(message, 0);
+    else if (this.waiting !== null) this.waiting[0] = message;
   }
 
   endIfClosed() {
@@ -107,12 +140,12 @@ class SocketEnd extends Target {
     if (remote !== null) remote.release();
   }
 
-  /** @param {any} reason */
+  /** @param {string} reason */
   broken(reason) {
     if (this.gotClose) return;
     this.gotClose = true;
     this.context?.enter();
-    this.bring(/** @type {any} */ ({ __proto__: null, kind: GONE, reason: typeof reason?.message === 'string' ? reason.message : '' }));
+    this.bring(/** @type {any} */ ({ __proto__: null, kind: GONE, reason }));
     this.sentClose = true;
     this.endIfClosed();
   }
@@ -133,23 +166,31 @@ class SocketEnd extends Target {
     releasePayload(payload);
     const message = path[0] === 'message' && bytes !== null && !this.gotClose ? unpack(bytes) : null;
     if (message === null) return failedResult(new Error('A malformed WebSocket message.'));
+    if (message.kind === GONE) {
+      this.broken(message.reason);
+      return done();
+    }
     if (message.kind === CLOSE) this.gotClose = true;
     this.context?.enter();
     this.bring(message);
     this.endIfClosed();
-    return done();
+    const result = new Result();
+    whenTaken(this.socket, () => settle(result));
+    return result;
   }
 
   lastReleased() {
-    this.broken(new Error(''));
+    this.broken('');
   }
 }
 
-function done() {
-  const result = new Result();
+/** @param {Result} result */
+function settle(result) {
   result.settle(newPayload(null), new Target(), false);
   return result;
 }
+
+const done = () => settle(new Result());
 
 /** The sender's end. @param {any} socket of a Response, not accepted @returns {Target} owned by the caller */
 export function socketTarget(socket) {

@@ -184,9 +184,10 @@ export class Response extends Body {
       if (response.#webSocket !== null) {
         if (!upgrade) throw new TypeError('The request did not ask for a WebSocket: a 101 response cannot be sent');
         claimWebSocket(response.#webSocket);
-        const inSid = newStream();
-        const outSid = coupleLink(response.#webSocket, inSid, undefined, done);
+        const inSid = newStream(), outSid = newStream();
+        // Named before it is used: what was sent already follows at once, and nobody takes bytes of a stream that they do not know.
         natives.respond(call, 101, response.#statusText, headers, null, [inSid, outSid]);
+        coupleLink(response.#webSocket, inSid, outSid, done);
         return;
       }
       const body = takeWire(response);

@@ -22,6 +22,8 @@ const KEY = Symbol('websocket');
 const ATTACHMENT_MAX = 16384;
 /** Largest message that a transport brings or takes. */
 const MESSAGE_MAX = 32 << 20;
+/** As much may wait for a transport that does not take it, or for a program that has not accepted what a transport brings. Beyond it the WebSocket breaks. */
+export const WAITING_MAX = 16 << 20;
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
 /**
@@ -44,10 +46,31 @@ let connect;
 /** @param {(url: string, protocols: string[]) => Promise<Opened>} given */
 export const setConnect = (given) => { connect = given; };
 
+/** Bytes that a transport was given and has not sent. */
+export class Waiting {
+  bytes = 0;
+  /** @type {(() => void)[]} */ #then = [];
+  /** @param {number} bytes */
+  set(bytes) {
+    this.bytes = bytes;
+    if (bytes > 0 || this.#then.length === 0) return;
+    const then = this.#then;
+    this.#then = [];
+    for (let i = 0; i < then.length; i++) then[i]();
+  }
+  /** @param {() => void} run */
+  whenNone(run) {
+    if (this.bytes > 0) ArrayPrototypePush(this.#then, run);
+    else run();
+  }
+}
+
 export class WebSocket extends EventTarget {
   /** The other end, of a pair. @type {WebSocket|null} */ #peer = null;
   /** Where to what arrives here goes, instead of to events. @type {Sink|null} */ #sink = null;
   /** @type {Message[]} */ #queue = [];
+  #queued = 0;         // bytes in it, of transports
+  #waits = /** @type {Waiting|null} */ (null); // what the transport has not taken yet
   #busy = false;
   #state = OPEN;
   #accepted = false;
@@ -100,7 +123,9 @@ export class WebSocket extends EventTarget {
     this.#peer = peer;
     peer.#peer = this;
     this.#queue = other.#queue;
+    this.#queued = other.#queued;
     other.#queue = [];
+    other.#queued = 0;
     this.#state = OPEN;
     fire(this, new Event('open'));
     this.#schedule(false);
@@ -170,7 +195,8 @@ export class WebSocket extends EventTarget {
   get url() { return this.#url; }
   get protocol() { return this.#protocol; }
   get extensions() { return this.#extensions; }
-  get bufferedAmount() { void this.#state; return 0; }
+  /** What was sent and has not left this Worker. */
+  get bufferedAmount() { return this.#peer?.#waits?.bytes ?? 0; }
   get binaryType() { return this.#binaryType; }
   set binaryType(value) {
     const text = toDOMString(value);
@@ -196,6 +222,16 @@ export class WebSocket extends EventTarget {
       this.#sink(message);
       return;
     }
+    if (!later && this.#queued > WAITING_MAX) {
+      // Only a program that does not accept lets what a transport brings pile up.
+      if (this.#queued === Infinity) return;
+      const end = gone(`WebSocket: more than ${WAITING_MAX} bytes came before it was accepted`);
+      this.#queue = [end];
+      this.#queued = Infinity;
+      this.#peer?.#sink?.(end);
+      return;
+    }
+    if (!later) this.#queued += size(message);
     ArrayPrototypePush(this.#queue, message);
     this.#schedule(!later);
   }
@@ -212,6 +248,7 @@ export class WebSocket extends EventTarget {
     const message = left > 0 ? ArrayPrototypeShift(this.#queue) : undefined;
     if (message === undefined) {
       this.#busy = false;
+      if (this.#queue.length === 0) this.#queued = 0;
       this.#schedule(false);
       return;
     }
@@ -262,15 +299,21 @@ export class WebSocket extends EventTarget {
       if (socket.#accepted) throw new TypeError("Can't return WebSocket in a Response after calling accept().");
       socket.#used = true;
     };
-    coupleTransport = (socket, sink) => {
+    coupleTransport = (socket, sink, waits) => {
       socket.#used = true;
       socket.#sink = sink;
+      socket.#waits = waits;
       const { length } = socket.#queue;
       for (let i = 0; i < length; i++) socket.#tell(/** @type {Message} */ (ArrayPrototypeShift(socket.#queue)));
-      return (/** @type {Message} */ message) => {
+      return (/** @type {Message} */ message, later = false) => {
         if (message.kind === 8 || message.kind === 0) socket.#state = CLOSED;
-        deliverTo(socket.#peer, message, false);
+        deliverTo(socket.#peer, message, later);
       };
+    };
+    whenTaken = (socket, run) => {
+      const waits = socket.#peer?.#waits ?? null;
+      if (waits === null) run();
+      else waits.whenNone(run);
     };
     handleWith = (socket, sink) => {
       if (socket.#used) throw new TypeError("Can't accept() WebSocket that was already used in a response.");
@@ -292,17 +335,19 @@ export class WebSocket extends EventTarget {
 /** @type {() => {a: any, b: any}} */ var makePair;
 /** Marks an end as gone out in a response; a TypeError when it was accepted or used. @type {(socket: any) => void} */ var claim;
 /**
- * Couples a claimed end to a transport: `sink` gets what the peer sends. Returns what the transport calls with what it brings.
- * @type {(socket: any, sink: Sink) => Sink}
+ * Couples a claimed end to a transport: `sink` gets what the peer sends, `waits` is kept by the transport. Returns what the transport calls with
+ * what it brings; `later`: it is called from within the sink. @type {(socket: any, sink: Sink, waits: Waiting) => (message: Message, later?: boolean) => void}
  */
 var coupleTransport;
+/** Once what a coupled end has brought has left this Worker again, or was taken by its program. @type {(socket: any, run: () => void) => void} */
+var whenTaken;
 /**
  * Accepts an end without events: `sink` is told of each message, at once, with a function that makes of bytes what its binaryType
  * says (hibernation). A close is answered after the sink has run. @type {(socket: any, sink: (message: Message, binary: (bytes: Uint8Array) => any) => void) => void}
  */
 var handleWith;
 /** @type {(socket: any, protocol: string, extensions: string) => void} */ var setProtocol;
-export { isWebSocket, makePair, claim as claimWebSocket, coupleTransport, handleWith as handleWebSocketWith, setProtocol };
+export { isWebSocket, makePair, claim as claimWebSocket, coupleTransport, whenTaken, handleWith as handleWebSocketWith, setProtocol };
 eventAttributes(WebSocket, ['open', 'message', 'error', 'close']);
 finishInterface(WebSocket, 'WebSocket', { CONNECTING, OPEN, CLOSING, CLOSED, READY_STATE_CONNECTING: CONNECTING, READY_STATE_OPEN: OPEN, READY_STATE_CLOSING: CLOSING, READY_STATE_CLOSED: CLOSED });
 
@@ -345,19 +390,30 @@ function roughSize(value, depth) {
  */
 export function coupleLink(socket, inSid, outSid = undefined, ended = undefined) {
   let outOpen = true, inOpen = true;
+  const waiting = new Waiting();
   const over = () => { if (!outOpen && !inOpen) ended?.(); };
-  const id = openSending(/** @type {any} */ ({ __proto__: null, reset: () => { outOpen = false; over(); } }), outSid);
+  const id = openSending(/** @type {any} */ ({ __proto__: null, reset: () => { outOpen = false; waiting.set(0); over(); }, writable: () => waiting.set(0) }), outSid);
   const bring = coupleTransport(socket, (message) => {
     if (!outOpen) return;
     if (message.kind === 0) {
       outOpen = false;
       streamReset(id, message.reason || 'gone');
+      waiting.set(0);
+    } else if (waiting.bytes > WAITING_MAX) {
+      outOpen = false;
+      streamReset(id, NOT_READ);
+      waiting.set(0);
+      if (inOpen) {
+        inOpen = false;
+        streamReset(inSid, NOT_READ);
+        if (!decoder.closed) bring(gone(NOT_READ), true);
+      }
     } else {
-      streamWrite(id, encode(message));
+      waiting.set(streamWrite(id, encode(message)));
       if (message.kind === 8) { outOpen = false; streamEnd(id); }
     }
     over();
-  });
+  }, waiting);
   const decoder = new Decoder(bring, (reason) => {
     inOpen = false;
     streamReset(inSid, reason);
@@ -379,6 +435,8 @@ export function webSocketOfLink(inSid, outSid = undefined, ended = undefined) {
   return { socket: a, outSid: coupleLink(b, inSid, outSid, ended) };
 }
 
+/** Why a WebSocket breaks when its other side takes nothing. */
+export const NOT_READ = `WebSocket: more than ${WAITING_MAX} bytes wait for the other side, which does not read them`;
 /** @param {string} reason @returns {any} */
 const gone = (reason) => ({ __proto__: null, kind: 0, reason });
 /** @param {Message} message */
