@@ -1,6 +1,7 @@
 #include "app/assets.h"
 
 #include "app/blob.h"
+#include "app/byte_range.h"
 #include "app/http_conn.h"
 #include "app/ingress_internal.h"
 #include "app/mime.h"
@@ -20,6 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define METHOD_MAX 64u /* a longer one is neither GET nor HEAD */
+
 struct assets {
     const struct app_assets *config;
     int dir;
@@ -31,8 +34,9 @@ struct found {
     char location[PATH_MAX]; /* 307: where the file's proper address is */
     char etag[64];
     const char *type;
-    uint8_t *data; /* malloc'ed; NULL: no body */
-    size_t len;
+    uint8_t *data;     /* malloc'ed; NULL: no body */
+    size_t size;       /* of the file */
+    size_t first, len; /* what is sent of it */
 };
 
 int assets_open(struct assets **ret, const struct app_assets *config, struct error *err)
@@ -125,7 +129,7 @@ static bool read_file(struct assets *a, const char *path, bool body, unsigned st
         return false;
     ret->status = status;
     ret->type = mime_type(path);
-    ret->len = (size_t)st.st_size;
+    ret->size = ret->len = (size_t)st.st_size;
     snprintf(ret->etag, sizeof ret->etag, "\"%llx-%llx\"",
              (unsigned long long)st.st_mtim.tv_sec * 1000000000ull + (unsigned long long)st.st_mtim.tv_nsec,
              (unsigned long long)st.st_size);
@@ -138,7 +142,7 @@ static bool read_file(struct assets *a, const char *path, bool body, unsigned st
         ret->data = NULL;
         return false;
     }
-    ret->len = (size_t)n;
+    ret->size = ret->len = (size_t)n;
     return true;
 }
 
@@ -247,6 +251,16 @@ static bool find_fallback(struct assets *a, const char *target, bool body, struc
 static void put_headers(struct buf *b, const struct found *f)
 {
     buf_init(b, 2 * PATH_MAX);
+    if (f->status == 405) {
+        buf_printf(b, "allow\nGET, HEAD\n");
+        return;
+    }
+    if (f->status == 404 && !f->type)
+        return;
+    if (f->status == 416) {
+        buf_printf(b, "content-range\nbytes */%zu\n", f->size);
+        return;
+    }
     if (f->status == 307) {
         buf_printf(b, "location\n");
         for (const unsigned char *p = (const unsigned char *)f->location; *p; p++)
@@ -259,6 +273,10 @@ static void put_headers(struct buf *b, const struct found *f)
     }
     buf_printf(b, "content-type\n%s\netag\n%s\ncache-control\npublic, max-age=0, must-revalidate\n", f->type,
                f->etag);
+    if (f->status == 206)
+        buf_printf(b, "content-range\nbytes %zu-%zu/%zu\n", f->first, f->first + f->len - 1, f->size);
+    if (f->status == 200 || f->status == 206)
+        buf_printf(b, "accept-ranges\nbytes\n");
 }
 
 /* Does If-None-Match name what we have? */
@@ -271,6 +289,37 @@ static bool is_known(const char *headers, size_t len, const struct found *f)
         return false;
     snprintf(text, sizeof text, "%.*s", (int)n, v);
     return strstr(text, f->etag) != NULL;
+}
+
+/* The part that a GET asks for. If-Range has to name what we have: by its ETag, since we tell no date. */
+static void select_range(const char *headers, size_t len, struct found *f)
+{
+    size_t n, m;
+    const char *range = header_find(headers, len, "range", &n),
+               *same = header_find(headers, len, "if-range", &m);
+    if (!range || f->status != 200 || (same && (m != strlen(f->etag) || memcmp(same, f->etag, m) != 0)))
+        return;
+    enum byte_range what = byte_range_read(range, n, f->size, &f->first, &f->len);
+    if (what == BYTE_RANGE_PART)
+        f->status = 206;
+    if (what != BYTE_RANGE_UNSATISFIABLE)
+        return;
+    f->status = 416;
+    f->len = 0;
+}
+
+/* What the request's method and headers make of what its path has come to. */
+static void negotiate(const char *method, const char *headers, size_t len, struct found *f)
+{
+    bool get = strcmp(method, "GET") == 0;
+    if (!get && strcmp(method, "HEAD") != 0)
+        f->status = 405;
+    else if (is_known(headers, len, f))
+        f->status = 304;
+    else if (get)
+        select_range(headers, len, f);
+    if (f->status == 405 || f->status == 304)
+        f->len = 0;
 }
 
 /* ---- clients ---- */
@@ -324,20 +373,18 @@ bool assets_serve(struct assets *a, struct http_conn *c, const struct http_reque
 {
     struct found f;
     bool get = strcmp(r->method, "GET") == 0, head = strcmp(r->method, "HEAD") == 0;
-    if (!a->config->present || (!get && !head) || (has_worker && worker_first(a->config, r->target)))
+    if (!a->config->present || (!get && !head && has_worker) ||
+        (has_worker && worker_first(a->config, r->target)))
         return false;
     bool fallback = !has_worker || (a->config->navigation && is_navigation(r));
     if (!find(a, r->target, get, &f) && (!fallback || !find_fallback(a, r->target, get, &f)))
         return false;
     struct buf b;
-    if (is_known(r->headers, r->headers_len, &f)) {
-        f.status = 304;
-        f.len = 0;
-    }
+    negotiate(r->method, r->headers, r->headers_len, &f);
     put_headers(&b, &f);
     http_conn_head(c, f.status, NULL, (const char *)b.data, b.len, f.len, NULL);
-    if (f.data && f.status != 304)
-        http_conn_write(c, f.data, f.len);
+    if (f.data)
+        http_conn_write(c, f.data + f.first, f.len);
     http_conn_end(c);
     buf_free(&b);
     free(f.data);
@@ -355,20 +402,18 @@ void assets_call(struct assets *a, struct link_call *call, struct cbor_reader ar
     const uint8_t *headers = (const uint8_t *)"";
     size_t headers_len = 0;
     struct buf b, h;
-    char *path = cbor_map_dup(&args, "path", HTTP_MAX_TARGET);
+    cleanup_free char *path = cbor_map_dup(&args, "path", HTTP_MAX_TARGET),
+                      *method = cbor_map_dup(&args, "method", METHOD_MAX);
+    bool get = method && strcmp(method, "GET") == 0;
     if (cbor_map_find(&args, "headers", &r))
         cbor_get_bytes(&r, &headers, &headers_len);
-    if (!path || (!find(a, path, true, &f) && !find_fallback(a, path, true, &f)))
+    if (!path || (!find(a, path, get, &f) && !find_fallback(a, path, get, &f)))
         f.status = 404;
-    else if (is_known((const char *)headers, headers_len, &f))
-        f.status = 304;
-    free(path);
-    if (f.status == 404 && !f.data)
-        buf_init(&h, 1);
     else
-        put_headers(&h, &f);
+        negotiate(method ? method : "", (const char *)headers, headers_len, &f);
+    put_headers(&h, &f);
     buf_init(&b, (size_t)1 << 20);
-    bool body = f.data && f.status != 304, small = f.len <= WORKER_INLINE_MAX;
+    bool body = f.data && (f.len > 0 || f.status == 200), small = f.len <= WORKER_INLINE_MAX;
     cbor_put_map(&b, body ? 3 : 2);
     cbor_put_text(&b, "status");
     cbor_put_uint(&b, f.status);
@@ -377,8 +422,9 @@ void assets_call(struct assets *a, struct link_call *call, struct cbor_reader ar
     if (body) {
         cbor_put_text(&b, "body");
         if (small) {
-            cbor_put_bytes(&b, f.data, f.len);
+            cbor_put_bytes(&b, f.data + f.first, f.len);
         } else {
+            memmove(f.data, f.data + f.first, f.len);
             uint32_t stream = blob_send(&outbox, link_call_link(call), steal_pointer(&f.data), f.len, &err);
             cbor_put_uint(&b, stream);
         }

@@ -113,7 +113,9 @@ static void refuse(struct http_conn *c, enum http_errno why)
                    why == HPE_HEADER_OVERFLOW  ? 431
                    : why == HPE_INVALID_METHOD ? 501
                                                : 400,
-                   why == HPE_HEADER_OVERFLOW ? "Request Header Fields Too Large" : "Bad Request");
+                   why == HPE_HEADER_OVERFLOW  ? "Request Header Fields Too Large"
+                   : why == HPE_INVALID_METHOD ? "Not Implemented"
+                                               : "Bad Request");
 }
 
 /* The next message has to wait: for the answer to this one, and until the client has taken most of what there

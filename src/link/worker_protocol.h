@@ -78,7 +78,7 @@
  *           compiled, or its module threw at start. The caller may send on the channel at once. When the process ends, both
  *           streams are RESET with the reason ("Worker exceeded its memory limit of 128 MiB.").
  * service   {name} -> {channel: {in, out}} chosen by the caller in the arguments: a channel to another hosted Worker.
- * assets    {path, headers} -> as `fetch`'s answer; a static file of the application.
+ * assets    {method, path, headers} -> as `fetch`'s answer; a static file of the application.
  *
  * object    {class, id} -> {storage: capability, container: capability|absent, alarm: ms|null}
  *

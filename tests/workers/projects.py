@@ -66,8 +66,8 @@ class Project:
         for path, text in (files or {}).items():
             target = os.path.join(self.directory, path)
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            with open(target, "w") as f:
-                f.write(text)
+            with open(target, "wb") as f:
+                f.write(text if isinstance(text, bytes) else text.encode())
         for path, target in (links or {}).items():
             os.symlink(target, os.path.join(self.directory, path))
         if config is not None:

@@ -172,7 +172,7 @@ class Broken(unittest.TestCase):
 class Assets(unittest.TestCase):
     maxDiff = None
     FILES = {"index.js": "export default { fetch(r, env) { const u = new URL(r.url);"
-             " return u.pathname.startsWith('/ask') ? env.ASSETS.fetch(new URL(u.pathname.slice(4) || '/', u)) : new Response('worker', { status: 299 }); } };",
+             " return u.pathname.startsWith('/ask') ? env.ASSETS.fetch(new Request(new URL(u.pathname.slice(4) || '/', u), r)) : new Response('worker', { status: 299 }); } };",
              "public/index.html": "home", "public/page.html": "page", "public/dir/index.html": "dir", "public/dir/404.html": "dir404",
              "public/404.html": "404", "public/private/a.txt": "private", "public/private/open.txt": "open", "public/file.txt": "file"}
 
@@ -247,6 +247,44 @@ class Assets(unittest.TestCase):
         for method, expected in {"GET": (200, b"file"), "HEAD": (200, b""), "POST": (299, b"worker"), "DELETE": (299, b"worker")}.items():
             answer = p.request(method, "/file.txt")
             self.assertEqual((answer.status, answer.body), expected, method)
+        for where in ("/ask/file.txt", "/file.txt"):
+            if where == "/file.txt":
+                p.close()
+                p = self.serve(worker=False)
+            for method, expected in {"GET": (200, b"file", None), "HEAD": (200, b"", None), "POST": (405, b"", "GET, HEAD"), "DELETE": (405, b"", "GET, HEAD"), "OPTIONS": (405, b"", "GET, HEAD")}.items():
+                with self.subTest(f"{method} {where}"):
+                    answer = p.request(method, where)
+                    self.assertEqual((answer.status, answer.body, answer.headers.get("allow")), expected)
+            self.assertEqual(p.request("POST", where + "-not").status, 404)
+
+    def test_ranges(self):
+        p = self.serve()
+        for path in ("/file.txt", "/ask/file.txt"):
+            whole = p.get(path)
+            self.assertEqual((whole.body, whole.headers["accept-ranges"], whole.headers.get("content-range")), (b"file", "bytes", None))
+            etag = whole.headers["etag"]
+            for headers, expected in (
+                ({"range": "bytes=0-0"}, (206, b"f", "bytes 0-0/4")), ({"range": "bytes=1-2"}, (206, b"il", "bytes 1-2/4")), ({"range": "bytes=2-"}, (206, b"le", "bytes 2-3/4")),
+                ({"range": "bytes=-1"}, (206, b"e", "bytes 3-3/4")), ({"range": "bytes=-9"}, (206, b"file", "bytes 0-3/4")), ({"range": "bytes=1-99999999999999999999999"}, (206, b"ile", "bytes 1-3/4")),
+                ({"range": "BYTES=3-3"}, (206, b"e", "bytes 3-3/4")),
+                ({"range": "bytes=4-"}, (416, b"", "bytes */4")), ({"range": "bytes=-0"}, (416, b"", "bytes */4")), ({"range": "bytes=18446744073709551616-"}, (416, b"", "bytes */4")),
+                # what is none, or more than one, is as if it were not there
+                *(({"range": x}, (200, b"file", None)) for x in ("bytes=2-1", "bytes=", "bytes=-", "bytes=a-b", "bytes=0-1,3-3", "bytes 0-1", "bytes=0x0-1", "bytes=0-1x", "bytes=--1", "lines=0-1", "bytes=+0-1", "")),
+                ({"range": "bytes=1-2", "if-range": etag}, (206, b"il", "bytes 1-2/4")), ({"range": "bytes=1-2", "if-range": '"else"'}, (200, b"file", None)),
+                ({"range": "bytes=1-2", "if-range": "W/" + etag}, (200, b"file", None)), ({"range": "bytes=1-2", "if-range": "Tue, 01 Dec 2026 00:00:00 GMT"}, (200, b"file", None)),
+                ({"range": "bytes=1-2", "if-none-match": etag}, (304, b"", None)),
+            ):
+                with self.subTest(f"{path} {headers}"):
+                    answer = p.get(path, headers=headers)
+                    self.assertEqual((answer.status, answer.body, answer.headers.get("content-range")), expected)
+            self.assertEqual(p.request("HEAD", path, headers={"range": "bytes=1-2"}).status, 200)
+        p.close()
+        p = Project({**self.FILES, "public/large.bin": bytes(range(256)) * 4096}, config={"assets": {"directory": "public", "binding": "ASSETS"}})
+        self.addCleanup(p.close)
+        for path in ("/large.bin", "/ask/large.bin"):
+            answer = p.get(path, headers={"range": "bytes=3-900000"})
+            self.assertEqual((answer.status, answer.headers["content-range"]), (206, "bytes 3-900000/1048576"))
+            self.assertEqual(answer.body, (bytes(range(256)) * 4096)[3:900001])
 
 
 if __name__ == "__main__":
