@@ -28,6 +28,7 @@ interface Natives {
   gc?(): void;                                                 // test builds only
   isProxy(value: any): boolean;                                // which nothing in the language tells
   memory(): { heapBytes: number };
+  makeRoom?(bytes: number): void;                              // before so much is allocated: garbage goes when there may be much
   exit(reason: string): void;                                  // ends the process with that reason in the log: fatal errors of the library
   // --- requests: whom CPU time and pending work belong to (see "Accounting" below)
   requestBegin(cpuMs: number): number;                         // a new request is current until the present entry ends; its id
@@ -55,7 +56,8 @@ interface Natives {
   streamConsumed(id: number, bytes: number): void;             // gives credit back
   // --- channels: a stream each way, in whole messages
   channelOpen(inSid: number, outSid: number): number;          // opens both; id of the channel
-  channelSend(channel: number, message: Uint8Array): void;     // queued without bound up to 64 MiB, then RangeError
+  /** The message may come in two pieces. Queued without bound up to 64 MiB, then RangeError. */
+  channelSend(channel: number, message: Uint8Array, tail?: Uint8Array): void;
   channelClose(channel: number, message: string): void;
   // --- crypto (src/worker/native_crypto.c) and compression (native_zlib.c): see js/src/crypto/natives.d.ts
   crypto: CryptoNatives;

@@ -4,9 +4,9 @@
  *
  * Handlers are called from C, one event each, with microtasks run afterwards; what they throw is logged and ends nothing else.
  */
-import { Error, SafeMap, Uint8Array, describeError, newPromise, nullObject } from './primordials.js';
+import { ArrayBufferPrototypeGetByteLength, ArrayBufferPrototypeTransfer, Error, SafeMap, Uint8Array, describeError, newPromise, nullObject } from './primordials.js';
 import { natives } from './natives.js';
-import { decodePlain, encodePlain } from './rpc/cbor.js';
+import { LARGE, decodePlain, encodePlain } from './rpc/cbor.js';
 
 /** @type {Map<number, {done: (value: any) => void, failed: (error: any) => void}>} */
 const calls = new SafeMap();
@@ -134,9 +134,11 @@ export function openChannel(inSid, outSid, message, closed) {
   return id;
 }
 
-/** @param {number} id @param {Uint8Array} bytes */
-export function channelSend(id, bytes) {
-  if (channels.has(id)) natives.channelSend(id, bytes);
+/** One message. @param {number} id @param {Uint8Array} bytes @param {Uint8Array} [tail] goes on where `bytes` ends */
+export function channelSend(id, bytes, tail = undefined) {
+  if (!channels.has(id)) return;
+  if (tail === undefined) natives.channelSend(id, bytes);
+  else natives.channelSend(id, bytes, tail);
 }
 
 /** @param {number} id @param {string} reason */
@@ -224,7 +226,10 @@ export const routes = {
   /** @param {number} id @param {ArrayBuffer} bytes */
   channelMessage(id, bytes) {
     const channel = channels.get(id);
-    if (channel !== undefined) guarded(() => channel.message(new Uint8Array(bytes)));
+    if (channel === undefined) return;
+    // Whoever calls this keeps what it was given until all that follows is done: of much it keeps an empty buffer.
+    const whole = new Uint8Array(ArrayBufferPrototypeTransfer !== undefined && ArrayBufferPrototypeGetByteLength(bytes) >= LARGE ? ArrayBufferPrototypeTransfer(bytes) : bytes);
+    guarded(() => channel.message(whole));
   },
   /** @param {number} id @param {string|null} reason */
   channelClosed(id, reason) {

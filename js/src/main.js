@@ -182,7 +182,7 @@ function textEnv() {
 /** @param {{in: number, out: number}} channel @param {Target} main */
 function openSession(channel, main) {
   const id = openChannel(channel.in, channel.out, (bytes) => session.receive(bytes), (reason) => session.closed(reason));
-  const session = new Session({ send: (bytes) => channelSend(id, bytes), close: (reason) => closeChannel(id, reason) }, main);
+  const session = new Session({ send: (bytes, tail) => channelSend(id, bytes, tail), close: (reason) => closeChannel(id, reason) }, main);
   return session;
 }
 

@@ -5,6 +5,7 @@
 #include "link/worker_protocol.h"
 #include "worker/channel_reader.h"
 #include "worker/events.h"
+#include "worker/memory_limit.h"
 #include "worker/natives.h"
 #include "worker/outflow.h"
 #include "worker/value.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LARGE ((size_t)1 << 20)
 #define MAX_WAITING ((size_t)64 << 20) /* bytes that the other end does not take */
 
 struct channel {
@@ -71,6 +73,8 @@ static void on_data(void *user, uint32_t stream, const uint8_t *data, size_t len
     struct channel *c = user;
     uint8_t *message;
     size_t message_len, before = len;
+    if (c->reader.size >= LARGE)
+        memory_limit_make_room(len);
     while (channel_reader_take(&c->reader, &data, &len, &message, &message_len)) {
         push_message(c, message, message_len, before - len);
         before = len;
@@ -165,11 +169,13 @@ NATIVE(channel_open)
 
 NATIVE(channel_send)
 {
-    const uint8_t *bytes;
-    size_t len;
+    const uint8_t *bytes, *tail = NULL;
+    size_t bytes_len, tail_len = 0;
     struct channel *c = find(ctx, native_arg(0), exception);
-    if (*exception || !value_bytes(ctx, native_arg(1), &bytes, &len, exception))
+    if (*exception || !value_bytes(ctx, native_arg(1), &bytes, &bytes_len, exception) ||
+        (argc > 2 && !value_bytes(ctx, argv[2], &tail, &tail_len, exception)))
         return NULL;
+    size_t len = bytes_len + tail_len;
     if (!c || c->closing)
         return JSValueMakeUndefined(ctx); /* closed, of which an event tells */
     if (len > CHANNEL_MESSAGE_MAX)
@@ -179,8 +185,11 @@ NATIVE(channel_send)
     if (outflow_waiting(&c->out) + len > MAX_WAITING)
         return value_throw_range(ctx, exception, "the other end does not read: %zu bytes are waiting for it",
                                  outflow_waiting(&c->out));
+    if (tail_len)
+        memory_limit_make_room(tail_len);
     uint8_t header[4] = {(uint8_t)len, (uint8_t)(len >> 8), (uint8_t)(len >> 16), (uint8_t)(len >> 24)};
-    if (outflow_write(&c->out, header, sizeof header, bytes, len) < 0)
+    if (outflow_write(&c->out, header, sizeof header, bytes, bytes_len) < 0 ||
+        (tail_len && outflow_write(&c->out, NULL, 0, tail, tail_len) < 0))
         close_with(c, "out of memory");
     return JSValueMakeUndefined(ctx);
 }

@@ -19,8 +19,25 @@
 #define TICK_MS 20u
 #define LAST_TICK_MS 50u /* of CPU time, for the timer below */
 #define GRACE_MS 500u    /* that the engine gets to stop */
+#define MAX_STOPPED 8u   /* one within the other; whoever needs more loses the microtasks that are left */
+
+/* The requests whose code was stopped in the present entry, the last one innermost. */
+static uint32_t stopped[MAX_STOPPED];
+static unsigned stopped_count;
 
 static void watch(void);
+
+/* What others have to do goes on before the engine is stopped. */
+static void run_others(void)
+{
+    if (stopped_count == MAX_STOPPED)
+        return;
+    uint32_t request = requests_step_aside();
+    stopped[stopped_count++] = request;
+    watch();
+    engine_drain();
+    requests_step_back(request);
+}
 
 /* Runs on the engine's thread, in an entry that takes long. */
 static bool should_stop(JSContextRef ctx, void *user)
@@ -33,6 +50,7 @@ static bool should_stop(JSContextRef ctx, void *user)
         watch(); /* a watchdog that was told to go on is disarmed */
         return false;
     }
+    run_others();
     worker.terminated = true;
     return true;
 }
@@ -78,7 +96,7 @@ int cpu_limit_start(struct error *err)
     return start_timer(err);
 }
 
-void cpu_limit_killed(uint32_t request)
+static void tell(uint32_t request)
 {
     char message[96];
     uint64_t limit_ns = requests_limit_of(request);
@@ -93,4 +111,20 @@ void cpu_limit_killed(uint32_t request)
     JSValueRef argv[] = {JSValueMakeNumber(worker.ctx, request), value_text(worker.ctx, message)};
     if (!engine_enter(DISPATCH_REQUEST_KILLED, 0, 2, argv))
         worker_exit(WORKER_EXIT_CPU, message);
+}
+
+void cpu_limit_tell(uint32_t request)
+{
+    uint32_t all[MAX_STOPPED + 1] = {request};
+    unsigned count = 1;
+    for (unsigned i = 0; i < stopped_count; i++) {
+        bool known = false;
+        for (unsigned j = 0; j < count; j++)
+            known |= all[j] == stopped[i];
+        if (!known)
+            all[count++] = stopped[i];
+    }
+    stopped_count = 0;
+    for (unsigned i = 0; i < count; i++)
+        tell(all[i]);
 }

@@ -22,6 +22,8 @@ static struct {
     void (*keep_options)(void);      /* WTF::Config::disableFreezingForTesting(): the options stay writable */
     void (*freeze_options)(void);    /* WTF::Config::permanentlyFreeze() */
     bool (*set_option)(const char *, bool verify); /* JSC::Options::setOption() */
+    void (*drain_microtasks)(void *vm);            /* JSC::VM::drainMicrotasks() */
+    void (*release_memory)(void);                  /* WTF::releaseFastMallocFreeMemory() */
 } internals;
 
 static int find_internals(struct error *err)
@@ -34,6 +36,8 @@ static int find_internals(struct error *err)
         {"_ZN3WTF6Config25disableFreezingForTestingEv", (void **)&internals.keep_options},
         {"_ZN3WTF6Config17permanentlyFreezeEv", (void **)&internals.freeze_options},
         {"_ZN3JSC7Options9setOptionEPKcb", (void **)&internals.set_option},
+        {"_ZN3JSC2VM15drainMicrotasksEv", (void **)&internals.drain_microtasks},
+        {"_ZN3WTF27releaseFastMallocFreeMemoryEv", (void **)&internals.release_memory},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!(*wanted[i].to = dlsym(RTLD_DEFAULT, wanted[i].name)))
@@ -195,6 +199,18 @@ int engine_begin(struct error *err)
     return exception ? describe_failure(exception, "dispatch.start()", err) : 0;
 }
 
+void engine_drain(void)
+{
+    /* A group of contexts is the engine's VM. */
+    internals.drain_microtasks((void *)(uintptr_t)worker.group);
+}
+
+void engine_collect(void)
+{
+    JSSynchronousGarbageCollectForDebugging(worker.ctx);
+    internals.release_memory();
+}
+
 /* An engine that is stopped in a microtask, after the entry proper, keeps the exception pending, on which the
  * next entry would abort. Reading a property clears it. */
 static void forget_pending_exception(void)
@@ -211,7 +227,7 @@ static void after_entry(uint32_t request, JSValueRef exception)
     if (worker.terminated) {
         worker.terminated = false;
         forget_pending_exception();
-        cpu_limit_killed(request);
+        cpu_limit_tell(request);
     } else {
         char *text = value_describe(worker.ctx, exception);
         worker.log(0, text ? text : "an entry of the library threw");

@@ -18,6 +18,7 @@ JS_EXPORT void JSGlobalContextSetUnhandledRejectionCallback(JSGlobalContextRef c
 JS_EXPORT JSObjectRef JSGetMemoryUsageStatistics(JSContextRef ctx);
 /* What a Proxy stands before; NULL: it is none. */
 JS_EXPORT JSObjectRef JSObjectGetProxyTarget(JSObjectRef object);
+JS_EXPORT void JSSynchronousGarbageCollectForDebugging(JSContextRef ctx);
 JS_EXPORT void JSReportExtraMemoryCost(JSContextRef ctx, size_t bytes);
 
 #endif

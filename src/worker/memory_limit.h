@@ -7,8 +7,13 @@
 
 #include "link/cbor.h"
 
+#include <stddef.h>
+
 /* Reads the limit from the arguments of `init`; what is resident now is free. */
 void memory_limit_from_init(struct cbor_reader args);
+/* Before so much is allocated for a message, of which several copies exist on its way: what is garbage goes
+ * first, when there may be much. The engine sees too little of it to do so by itself. */
+void memory_limit_make_room(size_t bytes);
 /* Ends the process with WORKER_EXIT_MEMORY when it is above its limit. Costs a system call. */
 void memory_limit_check(void);
 

@@ -1,5 +1,6 @@
 /* Time, timers, logs, evaluation, memory, the end. */
 #include "base/clock.h"
+#include "worker/memory_limit.h"
 #include "worker/natives.h"
 #include "worker/value.h"
 #include "worker/worker.h"
@@ -78,6 +79,15 @@ NATIVE(memory)
     return result;
 }
 
+NATIVE(make_room)
+{
+    uint64_t bytes;
+    if (!value_uint(ctx, native_arg(0), UINT32_MAX, &bytes, exception))
+        return NULL;
+    memory_limit_make_room(bytes);
+    return JSValueMakeUndefined(ctx);
+}
+
 NATIVE(is_proxy)
 {
     JSValueRef v = native_arg(0);
@@ -98,7 +108,7 @@ void natives_life(JSContextRef ctx, JSObjectRef natives)
     static const struct native list[] = {
         {"now", now},          {"monotonic", monotonic}, {"timer", timer},   {"timerClear", timer_clear},
         {"log", log_line},     {"evaluate", evaluate},   {"memory", memory}, {"exit", exit_now},
-        {"isProxy", is_proxy},
+        {"isProxy", is_proxy}, {"makeRoom", make_room},
     };
     natives_add(ctx, natives, list, sizeof list / sizeof *list);
 }

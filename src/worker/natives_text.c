@@ -26,13 +26,13 @@ NATIVE(utf8_encode_into)
 {
     uint8_t *to;
     size_t room, len;
+    if (!value_bytes_writable(ctx, native_arg(1), &to, &room, exception))
+        return NULL;
+    if (value_copy_ascii(ctx, native_arg(0), to, room, &len))
+        return JSValueMakeNumber(ctx, (double)len);
     char *text = value_dup_text(ctx, native_arg(0), &len, exception);
     if (!text)
         return NULL;
-    if (!value_bytes_writable(ctx, native_arg(1), &to, &room, exception)) {
-        free(text);
-        return NULL;
-    }
     if (len <= room)
         memcpy(to, text, len);
     free(text);
@@ -55,9 +55,11 @@ static bool get_part(JSContextRef ctx, size_t argc, const JSValueRef argv[], con
     return true;
 }
 
+/* The units are malloc'ed and given away: two copies are made of them, one after the other. */
 static JSValueRef make_wide(JSContextRef ctx, JSChar *units, size_t count)
 {
     JSStringRef string = JSStringCreateWithCharacters(units, count);
+    free(units);
     JSValueRef v = JSValueMakeString(ctx, string);
     JSStringRelease(string);
     return v;
@@ -76,11 +78,10 @@ NATIVE(utf8_decode)
         return value_throw_range(ctx, exception, "Out of memory");
     bool malformed, fatal = argc > 3 && JSValueToBoolean(ctx, argv[3]);
     size_t count = unicode_utf16_from_utf8(units, bytes, len, &malformed);
-    JSValueRef v = malformed && fatal
-                       ? value_throw_type(ctx, exception, "The encoded data was not valid UTF-8")
-                       : make_wide(ctx, units, count);
+    if (!malformed || !fatal)
+        return make_wide(ctx, units, count);
     free(units);
-    return v;
+    return value_throw_type(ctx, exception, "The encoded data was not valid UTF-8");
 }
 
 NATIVE(latin1_decode)
@@ -102,9 +103,7 @@ NATIVE(latin1_decode)
         return value_throw_range(ctx, exception, "Out of memory");
     for (size_t i = 0; i < len; i++)
         units[i] = bytes[i];
-    JSValueRef v = make_wide(ctx, units, len);
-    free(units);
-    return v;
+    return make_wide(ctx, units, len);
 }
 
 static uint8_t *latin1_from(JSContextRef ctx, JSStringRef string, JSValueRef *exception)

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #define JOINED_MAX (32u << 10) /* head and body of a message up to this size share a frame */
+#define LEAST ((size_t)4096)
+#define LARGE ((size_t)1 << 20)
 
 void outflow_free(struct outflow *o)
 {
@@ -22,9 +24,10 @@ static int keep(struct outflow *o, const void *data, size_t len)
         o->start = 0;
     }
     if (o->cap - o->end < len) {
-        size_t cap = o->cap ? o->cap : 4096;
-        while (cap - o->end < len)
-            cap *= 2;
+        /* Of a large message several copies exist already: it takes little more than it needs. */
+        size_t need = o->end + len, cap = o->cap < LARGE ? 2 * o->cap : o->cap + o->cap / 4;
+        if (cap < need)
+            cap = need < LEAST ? LEAST : need;
         uint8_t *kept = realloc(o->kept, cap);
         if (!kept)
             return -1;

@@ -82,6 +82,20 @@ uint32_t requests_leave(void)
     return last;
 }
 
+uint32_t requests_step_aside(void)
+{
+    uint32_t before = worker.request;
+    charge();
+    requests_enter(0);
+    return before;
+}
+
+void requests_step_back(uint32_t request)
+{
+    charge();
+    requests_enter(request);
+}
+
 uint64_t requests_left_ns(void)
 {
     charge();

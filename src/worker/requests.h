@@ -13,6 +13,10 @@
 /* Around every entry. requests_leave() says who was current at its end. */
 void requests_enter(uint32_t request);
 uint32_t requests_leave(void);
+/* Within an entry: what runs until requests_step_back() is as if in an entry of its own, and nobody's until
+ * it says whose it is. Says who was current. */
+uint32_t requests_step_aside(void);
+void requests_step_back(uint32_t request);
 /* CPU time that the current request may still use, and its limit, of which both are UINT64_MAX for none.
  * Charges what was used so far; called from inside an entry that takes long. */
 uint64_t requests_left_ns(void);

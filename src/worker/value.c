@@ -204,6 +204,19 @@ char *value_dup_text(JSContextRef ctx, JSValueRef v, size_t *ret_len, JSValueRef
     return text;
 }
 
+bool value_copy_ascii(JSContextRef ctx, JSValueRef v, uint8_t *to, size_t room, size_t *ret_len)
+{
+    JSStringRef string = v && JSValueIsString(ctx, v) ? JSValueToStringCopy(ctx, v, NULL) : NULL;
+    const uint8_t *narrow = string ? latin1_bytes(string) : NULL;
+    bool fits =
+        narrow && (*ret_len = JSStringGetLength(string)) <= room && unicode_is_ascii(narrow, *ret_len);
+    if (fits)
+        memcpy(to, narrow, *ret_len);
+    if (string)
+        JSStringRelease(string);
+    return fits;
+}
+
 /* Where the engine keeps a typed array's address and length. Its C API has a way to ask for the address, but
  * that pins the buffer: it can never be transferred again, which code that was handed the array would see. So
  * the address is read where the engine has it, after value_init() has made sure of the place; an engine that

@@ -32,6 +32,8 @@ JSValueRef value_buffer_take(JSContextRef ctx, void *bytes, size_t len, JSValueR
 /* UTF-8 of a string (lone surrogates become U+FFFD), NUL-terminated; NULL when it was no string (TypeError)
  * or memory is short. */
 char *value_dup_text(JSContextRef ctx, JSValueRef v, size_t *ret_len, JSValueRef *exception);
+/* The same in `to`, without a copy on the way. False: it is no string of ASCII that fits, or nobody knows. */
+bool value_copy_ascii(JSContextRef ctx, JSValueRef v, uint8_t *to, size_t room, size_t *ret_len);
 /* The bytes of a Uint8Array, to read until JavaScript runs again (they may be a copy); or to write, in place.
  */
 bool value_bytes(JSContextRef ctx, JSValueRef v, const uint8_t **ret, size_t *ret_len, JSValueRef *exception);

@@ -63,6 +63,10 @@ int engine_restart(const char *bundle, struct error *err);
 void engine_settle(void);
 /* When the worker is wanted: dispatch.start(). */
 int engine_begin(struct error *err);
+/* From within an entry: runs the microtasks that wait, until none does or one of them is stopped. */
+void engine_drain(void);
+/* Frees all garbage at once, which takes as long as looking at everything that is none. */
+void engine_collect(void);
 /* One entry into the library. False: it threw or was stopped. */
 bool engine_enter(enum dispatch_function fn, uint32_t request, size_t argc, const JSValueRef argv[]);
 

@@ -9,8 +9,10 @@ export function pair(service) {
   const wire = { messages: 0, closed: null };
   let a, b;
   const channel = (other) => ({
-    send(bytes) {
-      const copy = new Uint8Array(bytes);
+    send(bytes, tail = new Uint8Array(0)) {
+      const copy = new Uint8Array(bytes.length + tail.length);
+      copy.set(bytes);
+      copy.set(tail, bytes.length);
       wire.messages++;
       setTimeout(() => other().receive(copy), 0);
     },

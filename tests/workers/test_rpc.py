@@ -4,7 +4,7 @@ import unittest
 from projects import Project
 
 SOURCE = """
-import { DurableObject, RpcTarget, WorkerEntrypoint, env as imported, withEnv } from 'cloudflare:workers';
+import { DurableObject, RpcStub, RpcTarget, WorkerEntrypoint, env as imported, withEnv } from 'cloudflare:workers';
 class Handed extends RpcTarget {
   #ctx;
   constructor(ctx) { super(); this.#ctx = ctx; }
@@ -13,7 +13,17 @@ class Handed extends RpcTarget {
   abort() { this.#ctx.abort('aborted on purpose'); }
   async block() { await this.#ctx.blockConcurrencyWhile(() => { throw new Error('broken on purpose'); }); }
 }
+class Noting extends RpcTarget {
+  #log;
+  constructor(log) { super(); this.#log = log; }
+  note(text) { this.#log.push(text); return [...this.#log]; }
+  get last() { return this.#log.at(-1); }
+}
 export class Thing extends DurableObject {
+  log = [];
+  notes() { return { target: new Noting(this.log), note: (text) => { this.log.push(text); return [...this.log]; } }; }
+  hold() { return this.ctx.blockConcurrencyWhile(async () => { this.log.push('in'); await scheduler.wait(300); this.log.push('out'); return [...this.log]; }); }
+  within() { return this.ctx.blockConcurrencyWhile(() => new RpcStub(new Noting(this.log)).note('within')); }
   make() { return new Handed(this.ctx); }
   ping() { return 'pong'; }
   thrower() { throw new Error('thrown'); }
@@ -41,12 +51,58 @@ export class Service extends WorkerEntrypoint {
 const told = (promise) => Promise.race([promise.then((v) => `${v}`, (e) => `${e}`), scheduler.wait(5000).then(() => 'silence')]);
 const COUNTER = { compatibilityDate: '2026-11-01', mainModule: 'm.js', globalOutbound: null,
   modules: { 'm.js': "import { WorkerEntrypoint } from 'cloudflare:workers'; let n = 0; export default class extends WorkerEntrypoint { next() { return ++n; } }" } };
+const RELAY = { compatibilityDate: '2026-11-01', mainModule: 'm.js', globalOutbound: null,
+  modules: { 'm.js': "import { WorkerEntrypoint } from 'cloudflare:workers'; export default class extends WorkerEntrypoint { async note(target) { return await target.note('far'); } }" } };
+// Two requests of a Worker wait, and a third lets them go on in the turn in which it spins.
+const SPINNER = { compatibilityDate: '2026-11-01', mainModule: 'm.js', globalOutbound: null, limits: { cpuMs: 100 },
+  modules: { 'm.js': `import { WorkerEntrypoint } from 'cloudflare:workers';
+    let open, gate = new Promise((y) => { open = y; });
+    const loop = new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 4, 1, 96, 0, 0, 3, 2, 1, 0, 7, 5, 1, 1, 102, 0, 0, 10, 9, 1, 7, 0, 3, 64, 12, 0, 11, 11]))).exports.f;
+    const spin = () => { for (;;); };
+    const recurse = (n) => (n > 0 ? recurse(n - 1) + 1 : spin());
+    export default class extends WorkerEntrypoint {
+      async wait(n) { await gate; await null; queueMicrotask(() => { n += 10; }); await scheduler.wait(1); return n; }
+      atOnce() { open(); spin(); }
+      async later() { open(); await null; spin(); }
+      async before() { const p = gate.then(spin); open(); await p; }
+      wasm() { open(); loop(); }
+      deep() { open(); recurse(1000); }
+      async some() { for (let i = 0; i < 5; i++) gate.then(spin); open(); await gate; spin(); }
+      async chain() { const go = () => { gate.then(go); }; open(); go(); await new Promise(() => {}); }
+      alive() { return 'alive'; }
+    }` } };
+const LARGE = { compatibilityDate: '2026-11-01', mainModule: 'm.js', globalOutbound: null,
+  modules: { 'm.js': `import { WorkerEntrypoint } from 'cloudflare:workers'; export default class extends WorkerEntrypoint {
+    bytes(n) { return new Uint8Array(n).fill(7); } text(n) { return 'x'.repeat(n); } wide(n) { return '\\u00e4'.repeat(n / 2); }
+    size(v) { return v.length; } echo(v) { return v; } }` } };
 const acts = {
+  async large(env, what) {
+    const n = 31 << 20, worker = env.OWN.load(LARGE).getEntrypoint(), seen = [];
+    for (let i = 0; i < 3; i++) {
+      const value = await worker[what](n);
+      seen.push(value.length, await worker.size(value), (await worker.echo(value)).length);
+    }
+    return [...new Set(seen)];
+  },
+  async stopped(env, how) {
+    const worker = env.OWN.load(SPINNER).getEntrypoint(), waiting = [told(worker.wait(1)), told(worker.wait(2))];
+    await told(worker.alive());
+    const late = how === 'before' ? [] : [told(worker.wait(3))];
+    return Promise.all([told(worker[how]()), ...waiting, ...late]).then(async (all) => [...all, await told(worker.alive())]);
+  },
   async broken(env, how) {
     const actor = env.THING.get(env.THING.newUniqueId()), stub = await actor.make(), seen = [];
     const hanging = stub.hang();
     seen.push(await told(stub.ping()), await told(stub[how]()), await told(hanging), await told(stub.ping()), await told(actor.ping()));
     return [...seen, await env.THING.get(env.THING.newUniqueId()).ping()];
+  },
+  async gated(env) {
+    const actor = env.THING.get(env.THING.newUniqueId()), notes = await actor.notes(), far = env.OWN.load(RELAY).getEntrypoint();
+    const within = await actor.within();
+    const held = actor.hold();
+    await scheduler.wait(100);
+    const all = await Promise.all([held, notes.target.note('target'), notes.target.last, notes.note('function'), far.note(notes.target), actor.ping()]);
+    return [within, ...all];
   },
   async bare(env) {
     const stub = env.BARE.getByName('a');
@@ -183,6 +239,10 @@ class Rpc(unittest.TestCase):
             with self.subTest(how):
                 self.assertEqual(self.ask("/broken/" + how), ["pong"] + [f"Error: {why}"] * 4 + ["pong"])
 
+    def test_what_an_object_handed_out_waits_for_its_gate(self):
+        held = ["within", "in", "out"]
+        self.assertEqual(self.ask("/gated"), [["within"], held, [*held, "target"], "function", [*held, "target", "function"], [*held, "target", "function", "far"], "pong"])
+
     def test_rpc_is_for_classes_that_extend_DurableObject(self):
         self.assertEqual(self.ask("/bare"), ["fetched", 'TypeError: The receiving Durable Object does not support RPC, because its class was not declared with `extends '
                                              'DurableObject`. In order to enable RPC, make sure your class extends the special class `DurableObject`, which can be '
@@ -206,6 +266,20 @@ class Rpc(unittest.TestCase):
 
     def test_limits_of_an_entrypoint(self):
         self.assertEqual(self.ask("/limits"), ["ran", "Error: Worker exceeded its CPU time limit of 100 ms.", "ran"])
+
+    def test_what_others_had_to_do_when_a_request_is_stopped(self):
+        limit = "Error: Worker exceeded its CPU time limit of 100 ms."
+        for how in ("atOnce", "later", "before", "deep", "some"):
+            with self.subTest(how):
+                got = self.ask("/stopped/" + how)
+                self.assertEqual([got[0], *sorted(got[1:-1]), got[-1]], [limit, "11", "12", *([] if how == "before" else ["13"]), "alive"])
+        self.assertEqual(self.ask("/stopped/chain"), [limit, "11", "12", "13", "alive"])
+        self.assertEqual(self.ask("/stopped/wasm"), [limit] * 5)  # cannot be stopped: the Worker ends, and nobody is left waiting
+
+    def test_large_values(self):
+        for what, length in (("bytes", 31 << 20), ("text", 31 << 20), ("wide", 31 << 19)):
+            with self.subTest(what):
+                self.assertEqual(self.ask("/large/" + what), [length])
 
     def test_sockets_by_date_and_flag(self):
         self.assertEqual(self.ask("/sockets"), [["arraybuffer,ArrayBuffer,ArrayBuffer,Blob,Blob", "999,1004,1005,1006,1015,5000", "4000,4000,4000",

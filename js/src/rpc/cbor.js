@@ -15,6 +15,9 @@ export const UINT = 0, NINT = 1, BYTES = 2, TEXT = 3, ARRAY = 4, MAP = 5, TAG = 
 const FALSE = 0xf4, TRUE = 0xf5, NULL = 0xf6, UNDEFINED = 0xf7, DOUBLE = 0xfb;
 const TWO32 = 4294967296;
 const PLAIN_DEPTH = 64;
+/** From here on bytes are not copied where they can be handed on. */
+export const LARGE = 1 << 20;
+const SLACK = 4096;
 
 /** A list that no change of Array.prototype reaches: index and length only. @returns {any[]} */
 export function rawList() {
@@ -46,8 +49,15 @@ export class Writer {
   need(more) {
     const least = this.at + more;
     if (least <= this.capacity) return;
-    let capacity = this.capacity * 2;
-    while (capacity < least) capacity *= 2;
+    let { capacity } = this;
+    if (least < LARGE) {
+      while (capacity < least) capacity *= 2;
+    } else {
+      // Little more than is needed: there are several copies of a message on its way.
+      capacity = MathFloor(capacity * 1.25);
+      if (capacity < least + SLACK) capacity = least + SLACK;
+      natives.makeRoom?.(capacity);
+    }
     const bytes = new Uint8Array(capacity);
     TypedArrayPrototypeSet(bytes, viewOf(this.bytes, 0, this.at));
     this.bytes = bytes;
@@ -167,9 +177,9 @@ export class Writer {
     this.at += size;
   }
 
-  /** A copy of what was written. @returns {Uint8Array} */
+  /** What was written. Nothing more is, since the bytes may be the writer's own. @returns {Uint8Array} */
   take() {
-    return copyOf(this.bytes, 0, this.at);
+    return this.at < LARGE ? copyOf(this.bytes, 0, this.at) : viewOf(this.bytes, 0, this.at);
   }
 }
 

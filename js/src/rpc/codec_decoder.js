@@ -6,9 +6,9 @@ import {
 } from '../primordials.js';
 import { ARRAY, BYTES, MAP, NINT, Reader, SIMPLE, TAG, TEXT, UINT, malformed, rawList, viewOf } from './cbor.js';
 import {
-  DOUBLE, ERRORS, FALSE, MAX_BIGINT, MAX_DEPTH, MAX_HOLES, MAX_WEIGHT, NULL, TRUE, T_ARRAY, T_BIGINT, T_BOXED, T_BUFFER, T_CAPABILITY,
+  DOUBLE, ERRORS, FALSE, MAX_BIGINT, MAX_DEPTH, MAX_WEIGHT, NULL, TRUE, T_ARRAY, T_BIGINT, T_BOXED, T_BUFFER, T_CAPABILITY,
   T_DATE, T_ERROR, T_MAP, T_NEGATIVE_BIGINT, T_PLATFORM, T_REF, T_REGEXP, T_RESIZABLE, T_SET, T_UTF16, T_VIEW, UNDEFINED, VIEWS,
-  VIEW_SIZES, arrayIndex,
+  VIEW_SIZES, arrayIndex, isAlmostEmpty,
 } from './codec_format.js';
 import { isArrayBuffer, platformByNumber } from './codec_kinds.js';
 
@@ -235,7 +235,7 @@ export class Decoder {
     const length = r.readUint(), count = r.readUint();
     if (length > 4294967295) malformed('an array that is too long');
     // From elsewhere: whoever walks it, or makes JSON of it, would pay for what its sender did not.
-    if (this.options.capability !== undefined && length > MAX_HOLES && length / 64 > count) malformed('an array that is almost empty');
+    if (this.options.capability !== undefined && isAlmostEmpty(length, count)) malformed('an array that is almost empty');
     this.check(count, 2);
     this.weigh(64 + 64 * count);
     const array = /** @type {any} */ (this.remember(ObjectSetPrototypeOf([], null)));

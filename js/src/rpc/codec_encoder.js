@@ -13,7 +13,7 @@ import { natives } from '../natives.js';
 import { ARRAY, BYTES, MAP, TAG, UINT, Writer, rawList } from './cbor.js';
 import {
   DATAVIEW, MAX_BIGINT, MAX_DEPTH, T_ARRAY, T_BIGINT, T_BOXED, T_BUFFER, T_CAPABILITY, T_DATE, T_ERROR, T_MAP, T_NEGATIVE_BIGINT,
-  T_PLATFORM, T_REF, T_REGEXP, T_RESIZABLE, T_SET, T_UTF16, T_VIEW, VIEW_NUMBERS, arrayIndex,
+  MAX_HOLES, T_PLATFORM, T_REF, T_REGEXP, T_RESIZABLE, T_SET, T_UTF16, T_VIEW, VIEW_NUMBERS, arrayIndex, isAlmostEmpty,
 } from './codec_format.js';
 import {
   dataCloneError, descriptorValue, isArrayBuffer, isBigIntObject, isBooleanObject, isDataView, isDate, isError, isMap, isNumberObject,
@@ -183,13 +183,17 @@ export class Encoder {
   /** @param {any[]} value */
   array(value) {
     const length = value.length;
-    const keys = ObjectKeys(value);
+    const dense = length > LONG && isDense(value, length);
+    const keys = dense ? rawList() : ObjectKeys(value);
     const count = keys.length;
     // Indices come first and in order, so this says that every index is there and nothing else is.
-    if (count === length && (length === 0 || keys[length - 1] === `${length - 1}`)) {
+    if (dense || (count === length && (length === 0 || keys[length - 1] === `${length - 1}`))) {
       this.writer.head(ARRAY, length);
       for (let i = 0; i < length; i++) this.value(value[i]);
       return true;
+    }
+    if (this.capabilities !== null && isAlmostEmpty(length, count)) {
+      throw dataCloneError(`An array of length ${length} in which all but ${count} elements are missing could not be cloned: above ${MAX_HOLES}, every 64th must be there.`);
     }
     this.writer.head(TAG, T_ARRAY);
     this.writer.head(UINT, length);
@@ -335,6 +339,15 @@ export class Encoder {
       this.capabilities = capabilities;
     }
   }
+}
+
+/** Arrays above this length are looked at without a list of their keys, which would take several times their memory. */
+const LONG = 65536;
+/** Whether it has every index and nothing else; a changed Array.prototype may make it look otherwise. @param {any[]} value @param {number} length */
+function isDense(value, length) {
+  let count = 0, last = '';
+  for (last in value) if (++count > length) return false;
+  return count === length && last === `${length - 1}` && ObjectPrototypeHasOwnProperty(value, last);
 }
 
 /** @param {string} text @param {number} at */

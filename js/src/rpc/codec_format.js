@@ -11,6 +11,8 @@ export const MAX_DEPTH = 500;
 export const MAX_WEIGHT = 128 << 20;
 /** Arrays from other workers may have this length whatever they hold; longer ones must hold something. */
 export const MAX_HOLES = 1 << 20;
+/** @param {number} length @param {number} count */
+export const isAlmostEmpty = (length, count) => length > MAX_HOLES && length / 64 > count;
 /** Digits of a BigInt, in bytes. */
 export const MAX_BIGINT = 1 << 20;
 

@@ -19,6 +19,11 @@ export function followRequests() {
 /** Of the whole worker, told by `init`. @type {{cpuMs: number, subRequests: number, wallMs: number}} */
 export const limits = /** @type {any} */ ({ __proto__: null, cpuMs: 0, subRequests: 0, wallMs: 0 });
 
+/**
+ * A Durable Object, as its events see it: connections that outlast them, and the gates for what is to begin and to be answered (object_instance.js).
+ * @typedef {{disposables: Set<{dispose: () => void}>, holds: number, deliver: (event: any) => void, finish: (event: any, run: () => void) => void}} Keeper
+ */
+
 export class RequestContext {
   /** Begins a request and makes it current. @param {{cpuMs?: number, subRequests?: number, wallMs?: number}|null} [own] tighter limits than the worker's */
   constructor(own = null) {
@@ -36,7 +41,7 @@ export class RequestContext {
     this.onEnd = null;
     /** What its trace says (events.js), when someone listens. @type {any} */
     this.trace = null;
-    /** Whose connections outlast the event: a Durable Object's. @type {{disposables: Set<{dispose: () => void}>, holds: number}|null} */
+    /** The Durable Object whose event it is. @type {Keeper|null} */
     this.keeper = null;
     contexts.set(this.id, this);
     const wallMs = tighter(limits.wallMs, own?.wallMs);

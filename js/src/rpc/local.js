@@ -7,7 +7,7 @@ import {
 } from '../primordials.js';
 import { natives } from '../natives.js';
 import { currentContext, reportUncaught } from './context.js';
-import { CALL, GET, Result, Target, errorPayload, later, releasePayload } from './target.js';
+import { CALL, GET, Result, Target, errorPayload, forwardResult, isArriving, later, releasePayload } from './target.js';
 import { decodeArguments, encodeResult, isRpcTarget } from './values.js';
 import { disposeSymbol, handleOf, isStub, stubTargetOf } from './stub.js';
 
@@ -199,21 +199,64 @@ export class LocalTarget extends Target {
     this.retain();
     const { context } = this;
     context?.hold();
+    const gate = context?.keeper ?? null;
+    // What a Durable Object does to what is its own is a part of the event that it is in.
+    const within = gate === null || (!isArriving() && currentContext()?.keeper === gate);
     later(() => {
-      if (context !== null && context.ended) {
-        releasePayload(payload);
-        result.fail(errorPayload(context.killed ?? new TypeError('The execution context which hosts this callback is no longer running.')));
-      } else {
-        const before = natives.requestCurrent();
-        context?.enter();
-        invoke(this.receiver, path, op, payload, result, context);
-        // Who called from within a request goes on in that one; else what it left to microtasks belongs to it.
-        if (before !== 0) natives.requestEnter(before);
+      if (!within) {
+        this.deliver(/** @type {any} */ (gate), path, op, payload, result);
+        return;
       }
+      const before = natives.requestCurrent();
+      this.run(path, op, payload, result);
+      // Who called from within a request goes on in that one; else what it left to microtasks belongs to it.
+      if (before !== 0) natives.requestEnter(before);
       this.release();
       context?.drop();
     });
     return result;
+  }
+
+  /** @param {string[]} path @param {number} op @param {import('./target.js').Payload|null} payload @param {Result} result */
+  run(path, op, payload, result) {
+    const { context } = this;
+    if (context !== null && context.ended) {
+      releasePayload(payload);
+      result.fail(errorPayload(context.killed ?? new TypeError('The execution context which hosts this callback is no longer running.')));
+    } else {
+      context?.enter();
+      invoke(this.receiver, path, op, payload, result, context);
+    }
+  }
+
+  /**
+   * An event of the Durable Object that handed this out: it begins when others may, and is answered when what was written is on disk.
+   * @param {import('./context.js').Keeper} gate @param {string[]} path @param {number} op @param {import('./target.js').Payload|null} payload @param {Result} result
+   */
+  deliver(gate, path, op, payload, result) {
+    const { context } = this;
+    let begun = false;
+    const event = /** @type {any} */ ({
+      __proto__: null,
+      context,
+      start: () => {
+        begun = true;
+        const inner = new Result();
+        inner.listen(() => gate.finish(event, () => forwardResult(inner, result)));
+        this.run(path, op, payload, inner);
+        this.release();
+        context?.drop();
+      },
+      fail: (/** @type {any} */ error) => {
+        result.fail(errorPayload(error));
+        if (begun) return;
+        begun = true;
+        releasePayload(payload);
+        this.release();
+        context?.drop();
+      },
+    });
+    gate.deliver(event);
   }
 
   lastReleased() {

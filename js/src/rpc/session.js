@@ -17,10 +17,10 @@
  * that was not asked for, a table beyond its bound: the session is aborted and everything that came by it breaks with that reason. Calls that are
  * never answered cost their callers only.
  */
-import { Error, SafeMap, SafeSet, TypeError } from '../primordials.js';
+import { Error, SafeMap, SafeSet, TypeError, TypedArrayPrototypeGetLength } from '../primordials.js';
 import { clearTimer, setTimer } from '../link.js';
-import { ARRAY, BYTES, Reader, UINT, Writer, malformed, rawList, viewOf } from './cbor.js';
-import { CONNECT, LAST_KIND, Result, Target, errorPayload, newCapability, newPayload, releasePayload } from './target.js';
+import { ARRAY, BYTES, LARGE, Reader, UINT, Writer, malformed, rawList, viewOf } from './cbor.js';
+import { CONNECT, LAST_KIND, Result, Target, callFromElsewhere, errorPayload, newCapability, newPayload, releasePayload } from './target.js';
 
 const M_CALL = 0, M_RETURN = 1, M_THROW = 2, M_FINISH = 3, M_RELEASE = 4, M_ABORT = 5, M_GONE = 6;
 const HERE = 0, THERE = 1;
@@ -78,7 +78,7 @@ class QuestionTarget extends Target {
 
 export class Session {
   /**
-   * @param {{send: (bytes: Uint8Array) => void, close: (reason: string) => void}} channel `send` copies
+   * @param {{send: (bytes: Uint8Array, tail?: Uint8Array) => void, close: (reason: string) => void}} channel `send` copies one message, in one piece or two
    * @param {Target|null} main what the other side can call first; owned
    */
   constructor(channel, main) {
@@ -135,11 +135,13 @@ export class Session {
     return w;
   }
 
-  /** @param {Writer} w */
-  send(w) {
+  /** @param {Writer} w @param {Uint8Array} [tail] what ends the message */
+  send(w, tail = undefined) {
     if (this.over !== null) return;
     try {
-      this.channel.send(viewOf(w.bytes, 0, w.at));
+      const head = viewOf(w.bytes, 0, w.at);
+      if (tail === undefined) this.channel.send(head);
+      else this.channel.send(head, tail);
     } catch (error) {
       this.end(error instanceof Error ? error : new Error('The message could not be sent.'), true);
     }
@@ -183,13 +185,12 @@ export class Session {
     w.head(UINT, op);
     w.head(ARRAY, path.length);
     for (let i = 0; i < path.length; i++) w.text(path[i]);
-    this.writePayload(w, payload);
-    this.send(w);
+    this.send(w, this.writePayload(w, payload));
     this.sent(payload);
     return result;
   }
 
-  /** @param {Writer} w @param {import('./target.js').Payload|null} payload */
+  /** @param {Writer} w @param {import('./target.js').Payload|null} payload @returns {Uint8Array|undefined} its bytes, when they are to be sent apart */
   writePayload(w, payload) {
     const capabilities = payload === null ? null : payload.capabilities;
     const count = capabilities === null ? 0 : capabilities.length;
@@ -206,8 +207,17 @@ export class Session {
         w.head(UINT, this.export(target));
       }
     }
-    if (payload === null || payload.bytes === null) w.null();
-    else w.raw(BYTES, payload.bytes);
+    if (payload === null || payload.bytes === null) {
+      w.null();
+      return undefined;
+    }
+    const { bytes } = payload, length = TypedArrayPrototypeGetLength(bytes);
+    if (length < LARGE) {
+      w.raw(BYTES, bytes);
+      return undefined;
+    }
+    w.head(BYTES, length);
+    return bytes;
   }
 
   /** The payload is written: imports that went home are released now, exports hold their own. @param {import('./target.js').Payload|null} payload */
@@ -270,8 +280,7 @@ export class Session {
     w.head(UINT, M_RETURN);
     w.head(UINT, id);
     w.boolean(result.hasDisposer);
-    this.writePayload(w, payload);
-    this.send(w);
+    this.send(w, this.writePayload(w, payload));
     this.sent(payload);
   }
 
@@ -381,7 +390,7 @@ export class Session {
       if (target === undefined) malformed('it calls what it does not hold');
       malformed(this.answers.has(id) ? 'it numbers two calls alike' : `more than ${MAX_ANSWERS} unfinished calls`);
     }
-    const result = target.call(path, op, payload.bytes === null ? dropPayload(payload) : payload);
+    const result = callFromElsewhere(target, path, op, payload.bytes === null ? dropPayload(payload) : payload);
     this.answers.set(id, { result, answered: false });
     result.listen((settled) => this.answer(id, settled));
   }

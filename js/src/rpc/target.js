@@ -51,6 +51,20 @@ const settled = promiseResolve();
 /** Runs it after what is running now. @param {() => void} run */
 export const later = (run) => { PromisePrototypeThen(settled, run); };
 
+let arriving = false;
+/** Is the call that is being made one of another worker, rather than of code of this one? */
+export const isArriving = () => arriving;
+/** Makes a call that came from elsewhere. @param {Target} target @param {string[]} path @param {number} op @param {Payload} payload @returns {Result} */
+export function callFromElsewhere(target, path, op, payload) {
+  const before = arriving;
+  arriving = true;
+  try {
+    return target.call(path, op, payload);
+  } finally {
+    arriving = before;
+  }
+}
+
 /** An error as a payload: name, message and own properties, no stack. @param {any} error @returns {Payload} */
 export function errorPayload(error) {
   try {

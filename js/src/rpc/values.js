@@ -207,6 +207,7 @@ export const capabilityReaders = rawList();
 function decodeWith(payload, group) {
   const { bytes, capabilities } = payload;
   if (bytes === null) return undefined;
+  payload.bytes = null; // who passed it on may be waiting for what is done with the value
   try {
     const decoder = new Decoder(bytes, /** @type {any} */ ({
       __proto__: null,

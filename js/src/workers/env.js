@@ -35,7 +35,7 @@ function connect(name) {
     const inSid = newStream(), outSid = newStream();
     startCall(0, 'service', { name, channel: { in: inSid, out: outSid } }, () => {}, (error) => session.end(new Error(error.message), false));
     const id = openChannel(inSid, outSid, (bytes) => session.receive(bytes), (reason) => session.closed(reason));
-    const session = new Session({ send: (bytes) => channelSend(id, bytes), close: (reason) => closeChannel(id, reason) }, null);
+    const session = new Session({ send: (bytes, tail) => channelSend(id, bytes, tail), close: (reason) => closeChannel(id, reason) }, null);
     known = { session, main: session.main() };
     services.set(name, known);
     return known.main;

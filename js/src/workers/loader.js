@@ -74,7 +74,7 @@ class DynamicWorker {
         session.closed(reason);
         this.end(session.over);
       });
-      const session = new Session({ send: (bytes) => channelSend(id, bytes), close: (reason) => closeChannel(id, reason) }, null);
+      const session = new Session({ send: (bytes, tail) => channelSend(id, bytes, tail), close: (reason) => closeChannel(id, reason) }, null);
       this.session = session;
       session.onEnd((reason) => this.end(reason));
       this.main = session.main();

@@ -21,6 +21,7 @@ export const STARTING = 0, READY = 1, BROKEN = 2, GONE = 3;
 /**
  * @typedef {object} Event
  * @property {(object: any, context: RequestContext) => void} start
+ * @property {RequestContext} [context] of an earlier event that it belongs to; absent: it gets one of its own
  * @property {(error: any) => void} fail it will not be started, or what it answers is void; once
  */
 
@@ -162,6 +163,19 @@ export class Instance {
   startEvent(event) {
     this.running.add(event);
     this.closeGate();
+    const context = event.context ?? this.newContext();
+    context.hold();
+    context.enter();
+    try {
+      event.start(this.object, context);
+    } catch (error) {
+      natives.log(0, describeError(error));
+    }
+    context.drop();
+    if (event.context === undefined) context.drop();
+  }
+
+  newContext() {
     const context = new RequestContext();
     context.keeper = this;
     this.contexts.add(context);
@@ -170,12 +184,7 @@ export class Instance {
       this.contexts.delete(context);
       this.holds--;
     };
-    try {
-      event.start(this.object, context);
-    } catch (error) {
-      natives.log(0, describeError(error));
-    }
-    context.drop();
+    return context;
   }
 
   /** Its handler is done. Then, once what was written is on disk, `run`; or fail() of the event. @param {Event} event @param {() => void} run */
