@@ -372,7 +372,12 @@ export class Rewriter {
       this.#checkName(node.id);
       this.scope.declare(node.id.name);
     }
-    if (node.superClass) this.visit(node.superClass);
+    if (node.superClass) {
+      this.visit(node.superClass);
+      const isMade = node.body.body.some((/** @type {Node} */ element) => element.type === "MethodDefinition" && element.kind === "constructor");
+      // The engine's own would ask Array.prototype for its iterator, which the language does not.
+      if (!isMade) this.edits.outermost(node.body.start + 1, "constructor(){super(...arguments)}");
+    }
     for (const element of node.body.body) this.#element(element);
     this.scope = scope;
   }

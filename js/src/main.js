@@ -7,6 +7,7 @@ import { crypto, installCrypto, randomUUID } from './crypto/crypto.js';
 import { channelSend, closeChannel, openChannel, openReceiving, routes, streamConsumed } from './link.js';
 import { createModuleGraph } from './modules.js';
 import { beginEntry, bindContext, bindPromises, bindStore, createNode, getContext, setContext, wantedNode } from './node/index.js';
+import { hideSources, installNativeText } from './native_text.js';
 import { decodePlain, encodePlain } from './rpc/cbor.js';
 import { RequestContext, followRequests, killRequest, limits, setFailureListener, setReporter } from './rpc/context.js';
 import { installRandom, seedRandom } from './random.js';
@@ -21,16 +22,28 @@ import { abortRequest, requestFromWire } from './web/request.js';
 import { respond } from './web/response.js';
 import { BootstrapTarget } from './workers/bootstrap.js';
 import { addBuiltins, builtins } from './workers/builtins.js';
-import { worker } from './workers/ctx.js';
-import { createObjects } from './workers/durable_object.js';
+import { Container } from './workers/container.js';
+import { ExecOutput, ExecProcess } from './workers/container_process.js';
+import { ExecutionContext, worker } from './workers/ctx.js';
+import { DurableObjectNamespace, DurableObjectState, DurableObjectStub, createObjects } from './workers/durable_object.js';
 import { handleFetch, makeLoopback, receiverOf } from './workers/entrypoint.js';
 import { makeEnv } from './workers/env.js';
 import { beginTrace, setTails, traceFailure, traceLog } from './workers/events.js';
+import { DurableObjectId } from './workers/object_id.js';
 import { WebSocketRequestResponsePair } from './workers/object_sockets.js';
-import { endIdle } from './workers/loader.js';
+import { WorkerLoader, WorkerStub, endIdle } from './workers/loader.js';
 import { fetchOutbound, setOutbound } from './workers/outbound.js';
+import { Socket } from './workers/socket.js';
+import { DurableObjectStorage, DurableObjectTransaction, KvIterator, SyncKvStorage } from './workers/storage.js';
+import { SqlStorage, SqlStorageCursor, SqlStorageRawCursor } from './workers/storage_sql.js';
 
 const NOTHING = encodePlain(null);
+/** Where a program can meet functions of the library. */
+const VISIBLE = [
+  globalThis, builtins('cloudflare:workers'), builtins('cloudflare:sockets'), ExecutionContext, Container, ExecProcess, ExecOutput, DurableObjectId, DurableObjectNamespace,
+  DurableObjectState, DurableObjectStub, DurableObjectStorage, DurableObjectTransaction, SyncKvStorage, KvIterator, SqlStorage, SqlStorageCursor, SqlStorageRawCursor, WorkerLoader,
+  WorkerStub, Socket,
+];
 /** What installWeb() asks back. @type {any} */
 const hooks = { __proto__: null, fetch: fetchOutbound, bindContext };
 /** @type {any} */
@@ -61,6 +74,8 @@ export default function boot(natives_) {
   });
   setFailureListener((error, context) => traceFailure(context, error));
   setConsoleListener(traceLog);
+  installNativeText();
+  for (let i = 0; i < VISIBLE.length; i++) hideSources(VISIBLE[i]);
   return dispatch;
 }
 

@@ -494,6 +494,20 @@ export function promiseWithResolvers() {
   return /** @type {any} */ ({ __proto__: null, promise, resolve, reject });
 }
 
+/** Without the library's own places, unless there are no others. @param {string} stack of JavaScriptCore */
+export function visibleStack(stack) {
+  if (!StringPrototypeIncludes(stack, '@cloister:runtime:')) return stack;
+  let text = '';
+  for (let at = 0; at <= stack.length;) {
+    let end = StringPrototypeIndexOf(stack, '\n', at);
+    if (end < 0) end = stack.length;
+    const line = StringPrototypeSlice(stack, at, end);
+    if (!StringPrototypeIncludes(line, '@cloister:runtime:')) text += text === '' ? line : `\n${line}`;
+    at = end + 1;
+  }
+  return text === '' ? stack : text;
+}
+
 /** The text of an error for a log: never throws, whatever was thrown. @param {any} error @returns {string} */
 export function describeError(error) {
   try {
@@ -502,7 +516,8 @@ export function describeError(error) {
       const head = typeof message === 'string' ? `${typeof name === 'string' && name ? name : 'Error'}: ${message}` : undefined;
       if (typeof stack === 'string' && stack) {
         // JavaScriptCore's stack has no first line with the message.
-        return head === undefined || StringPrototypeIncludes(stack, message) ? stack : `${head}\n${stack}`;
+        const visible = visibleStack(stack);
+        return head === undefined || StringPrototypeIncludes(visible, message) ? visible : `${head}\n${visible}`;
       }
       if (head !== undefined) return head;
     }

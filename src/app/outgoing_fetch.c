@@ -60,7 +60,7 @@ void transfer_free(struct transfer *t)
     curl_easy_cleanup(t->easy);
     curl_slist_free_all(t->list);
     buf_free(&t->body);
-    buf_free(&t->answer_headers);
+    buf_free(&t->head.headers);
     free(t->method);
     free(t->url);
     free(t->headers);
@@ -184,39 +184,10 @@ static bool is_redirect(long status)
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
-/* UNTRUSTED INPUT: a line of the server's head. */
 static size_t on_header(char *line, size_t size, size_t count, void *user)
 {
     struct transfer *t = user;
-    size_t len = size * count, all = len;
-    while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == '\n'))
-        len--;
-    if (len >= 5 && memcmp(line, "HTTP/", 5) == 0) { /* a new head: after 100, or after a proxy's */
-        const char *space = memchr(line, ' ', len),
-                   *reason = space ? memchr(space + 1, ' ', len - (size_t)(space + 1 - line)) : NULL;
-        buf_clear(&t->answer_headers);
-        t->reason[0] = '\0';
-        if (reason && utf8_valid(reason + 1, len - (size_t)(reason + 1 - line)))
-            snprintf(t->reason, sizeof t->reason, "%.*s", (int)(len - (size_t)(reason + 1 - line)),
-                     reason + 1);
-        return all;
-    }
-    const char *colon = memchr(line, ':', len);
-    if (!colon || colon == line)
-        return all;
-    const char *value = colon + 1, *end = line + len;
-    while (value < end && (*value == ' ' || *value == '\t'))
-        value++;
-    while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
-        end--;
-    for (const char *p = line; p < colon; p++) {
-        char lower = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
-        buf_append(&t->answer_headers, &lower, 1);
-    }
-    buf_append(&t->answer_headers, "\n", 1);
-    buf_append(&t->answer_headers, value, (size_t)(end - value));
-    buf_append(&t->answer_headers, "\n", 1);
-    return t->answer_headers.failed ? 0 : all;
+    return answer_head_line(&t->head, line, size * count) ? size * count : 0;
 }
 
 /* Text, where bytes allow it; the library takes both. */
@@ -244,10 +215,9 @@ static int answer(struct transfer *t, bool body)
     cbor_put_text(&b, "status");
     cbor_put_uint(&b, (uint64_t)t->status);
     cbor_put_text(&b, "statusText");
-    cbor_put_text(&b, t->reason);
+    cbor_put_text(&b, t->head.reason);
     cbor_put_text(&b, "headers");
-    put_text(&b, t->answer_headers.data ? t->answer_headers.data : (const uint8_t *)"",
-             t->answer_headers.len);
+    put_text(&b, t->head.headers.data ? t->head.headers.data : (const uint8_t *)"", t->head.headers.len);
     cbor_put_text(&b, "url");
     cbor_put_string(&b, url ? url : t->url);
     if (body) {
@@ -346,7 +316,7 @@ static int follow(struct transfer *t, struct error *err)
     t->body_sent = 0;
     t->status = 0;
     t->follows = false;
-    buf_clear(&t->answer_headers);
+    buf_clear(&t->head.headers);
     if (set_up(t, cross, err) < 0)
         return -1;
     transfer_start(t);
@@ -604,7 +574,7 @@ void outgoing_fetch(struct outgoing_user *u, struct link_call *call, struct cbor
     t->link = link_call_link(call);
     t->call = call;
     t->easy = curl_easy_init();
-    buf_init(&t->answer_headers, HEADERS_MAX);
+    buf_init(&t->head.headers, HEADERS_MAX);
     if (read_args(t, &args, &err) < 0 || !t->easy || set_up(t, false, &err) < 0) {
         if (!err.kind)
             error_oom(&err);

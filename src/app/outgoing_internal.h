@@ -4,6 +4,7 @@
 #ifndef CLOISTER_APP_OUTGOING_INTERNAL_H
 #define CLOISTER_APP_OUTGOING_INTERNAL_H
 
+#include "app/answer_head.h"
 #include "app/outgoing.h"
 #include "app/websocket.h"
 #include "base/buf.h"
@@ -72,8 +73,7 @@ struct transfer {
     bool send_paused;
     bool crossed; /* to another origin, by a redirect */
     /* the answer */
-    struct buf answer_headers;
-    char reason[128];
+    struct answer_head head;
     long status;
     bool answered, follows;
     uint32_t down; /* its body; 0: none (any more) */

@@ -17,8 +17,10 @@ const { hardenStreams } = await import(path.join(js, "harden_streams.mjs"));
 const directory = mkdtempSync(path.join(os.tmpdir(), "cloister-js-test-"));
 try {
   const outfile = path.join(directory, path.basename(file));
+  // The worker's own library is there already; what the bundle brings must not take that one's classes for the engine's.
+  const banner = { js: "delete globalThis.TextEncoder; delete globalThis.TextDecoder;" };
   await esbuild.build({
-    absWorkingDir: js, entryPoints: [path.resolve(file)], bundle: true, outfile, format: "iife", platform: "neutral", mainFields: ["module", "main"],
+    absWorkingDir: js, entryPoints: [path.resolve(file)], bundle: true, outfile, banner, format: "iife", platform: "neutral", mainFields: ["module", "main"],
     target: "es2023", charset: "utf8", inject: ["src/web/inject.js"], plugins: [hardenStreams], nodePaths: [path.join(js, "node_modules")], logLevel: "warning",
   });
   const result = spawnSync(worker, ["--shell", outfile], { stdio: "inherit" });

@@ -34,6 +34,7 @@ export class Bare {
 }
 let aborted = {};
 export class Service extends WorkerEntrypoint {
+  constructed() { return 'constructed'; }
   async fetch(request) {
     const { pathname } = new URL(request.url);
     aborted[pathname] = false;
@@ -75,7 +76,23 @@ const LARGE = { compatibilityDate: '2026-11-01', mainModule: 'm.js', globalOutbo
   modules: { 'm.js': `import { WorkerEntrypoint } from 'cloudflare:workers'; export default class extends WorkerEntrypoint {
     bytes(n) { return new Uint8Array(n).fill(7); } text(n) { return 'x'.repeat(n); } wide(n) { return '\\u00e4'.repeat(n / 2); }
     size(v) { return v.length; } echo(v) { return v; } }` } };
+class Base { constructor(a, b) { this.sum = a + b; } }
+class Derived extends Base { own = this.sum + 1; }
 const acts = {
+  async hidden(env, _how, ctx) {
+    const old = Array.prototype[Symbol.iterator];
+    let made;
+    Array.prototype[Symbol.iterator] = function () { throw new Error('spoiled'); };
+    try { made = [await ctx.exports.Service.constructed(), await env.THING.getByName('iterator').ping(), new Derived(1, 2).own, new (class extends Handed {})().ping()]; }
+    finally { Array.prototype[Symbol.iterator] = old; }
+    const text = (f) => Function.prototype.toString.call(f);
+    const stub = env.THING.getByName('a'), library = [WorkerEntrypoint, DurableObject, RpcTarget, RpcStub, withEnv, stub.constructor, ctx.constructor, ctx.waitUntil, env.OWN.constructor, env.OWN.load,
+      stub.id.constructor, Response, fetch, setTimeout, console.log, Object.getOwnPropertyDescriptor(Request.prototype, 'url').get, Function.prototype.toString, Promise.prototype.then];
+    console.error(new Error('logged'));
+    ctx.waitUntil(Promise.reject(new Error('rejected')));
+    const native = /^function [\\w ]*\\(\\) \\{\\n    \\[native code\\]\\n\\}$/;
+    return [made, library.filter((f) => !native.test(text(f))).map(text), [text(Base).slice(0, 6), text(() => 1)]];
+  },
   async large(env, what) {
     const n = 31 << 20, worker = env.OWN.load(LARGE).getEntrypoint(), seen = [];
     for (let i = 0; i < 3; i++) {
@@ -197,10 +214,10 @@ const acts = {
   },
 };
 export default {
-  async fetch(request, env) {
+  async fetch(request, env, ctx) {
     const [, act, how] = new URL(request.url).pathname.split('/');
     try {
-      return Response.json(await acts[act](env, how));
+      return Response.json(await acts[act](env, how, ctx));
     } catch (e) {
       return Response.json(`${e}`, { status: 500 });
     }
@@ -275,6 +292,13 @@ class Rpc(unittest.TestCase):
                 self.assertEqual([got[0], *sorted(got[1:-1]), got[-1]], [limit, "11", "12", *([] if how == "before" else ["13"]), "alive"])
         self.assertEqual(self.ask("/stopped/chain"), [limit, "11", "12", "13", "alive"])
         self.assertEqual(self.ask("/stopped/wasm"), [limit] * 5)  # cannot be stopped: the Worker ends, and nobody is left waiting
+
+    def test_the_library_is_not_seen(self):
+        self.assertEqual(self.ask("/hidden"), [["constructed", "pong", 4, "pong"], [], ["class ", "() => 1"]])
+        for word in ("logged", "rejected"):
+            said = self.p.wait_for("Error: " + word) if hasattr(self.p, "wait_for") else self.p.output()
+            self.assertIn("Error: " + word, said)
+        self.assertNotIn("cloister:runtime", self.p.output())
 
     def test_large_values(self):
         for what, length in (("bytes", 31 << 20), ("text", 31 << 20), ("wide", 31 << 19)):

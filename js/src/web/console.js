@@ -1,5 +1,5 @@
 /** console: every call is one line group of the Worker's log. */
-import { ArrayPrototypeJoin, ArrayPrototypePush, ArrayPrototypeSlice, Error, ObjectAssign, ObjectCreate, ObjectKeys, ReflectOwnKeys, SafeMap, StringPrototypeRepeat, StringPrototypeReplaceAll, SymbolToStringTag, ObjectDefineProperty } from '../primordials.js';
+import { ArrayPrototypeJoin, ArrayPrototypePush, ArrayPrototypeSlice, Error, ObjectAssign, ObjectCreate, ObjectKeys, ReflectOwnKeys, SafeMap, StringPrototypeRepeat, StringPrototypeReplaceAll, SymbolToStringTag, ObjectDefineProperty, visibleStack } from '../primordials.js';
 import { natives } from '../natives.js';
 import { formatLog, inspect } from './inspect.js';
 import { isObject } from './webidl.js';
@@ -31,7 +31,7 @@ export function createConsole() {
     debug: (/** @type {any[]} */ ...args) => write(DEBUG, args),
     warn: (/** @type {any[]} */ ...args) => write(WARN, args),
     error: (/** @type {any[]} */ ...args) => write(ERROR, args),
-    trace: (/** @type {any[]} */ ...args) => write(DEBUG, [`Trace${args.length > 0 ? ': ' : ''}${formatLog(args)}\n${new Error().stack}`]),
+    trace: (/** @type {any[]} */ ...args) => write(DEBUG, [`Trace${args.length > 0 ? ': ' : ''}${formatLog(args)}\n${visibleStack(new Error().stack)}`]),
     dir: (/** @type {any[]} */ ...args) => write(INFO, [inspect(args[0], 4)]),
     dirxml: (/** @type {any[]} */ ...args) => write(INFO, args),
     assert(/** @type {any} */ condition = false, /** @type {any[]} */ ...args) {

@@ -5,6 +5,7 @@ import {
   ObjectPrototypeToString, ReflectOwnKeys, RegExpPrototypeExec, RegExpPrototypeToString, SafeSet, SetPrototypeForEach, SetPrototypeGetSize,
   StringPrototypeIncludes, StringPrototypeIndexOf, StringPrototypeReplaceAll, StringPrototypeSlice, StringPrototypeValueOf, SymbolPrototypeToString,
   TypedArrayPrototypeGetLength, TypedArrayPrototypeGetSymbolToStringTag, StringPrototypeReplace, parseFloat, parseInt, rawList,
+  visibleStack,
 } from '../primordials.js';
 import { isArrayBuffer } from './webidl.js';
 import { isDOMException } from './dom_exception.js';
@@ -159,7 +160,8 @@ function isError(value) { return ObjectPrototypeToString(value) === '[object Err
 
 /** @param {any} error */
 function formatError(error) {
-  const stack = isDOMException(error) ? attempt(() => /** @type {any} */ (error).stack) : ownValue(error, 'stack');
+  const full = isDOMException(error) ? attempt(() => /** @type {any} */ (error).stack) : ownValue(error, 'stack');
+  const stack = typeof full === 'string' ? visibleStack(full) : full;
   const name = isDOMException(error) ? error.name : ownValue(error, 'name'), message = isDOMException(error) ? error.message : ownValue(error, 'message');
   const head = `${typeof name === 'string' ? name : 'Error'}${typeof message === 'string' && message ? `: ${message}` : ''}`;
   const text = typeof stack === 'string' && stack ? (typeof message === 'string' && StringPrototypeIncludes(stack, message) && message !== '' ? stack : `${head}\n${stack}`) : `[${head}]`;

@@ -1,5 +1,6 @@
 /** The modules of the runtime: `cloudflare:workers`, `cloudflare:sockets`. */
 import { Error } from '../primordials.js';
+import { hideSources } from '../native_text.js';
 import { getStore, runInStore, storeWith } from '../node/async_context.js';
 import { currentContext } from '../rpc/context.js';
 import { RpcPromise, RpcProperty, RpcStub, RpcTarget, ServiceStub } from '../rpc/stub.js';
@@ -59,7 +60,9 @@ export function builtins(specifier) {
   if (specifier === 'cloudflare:sockets') return sockets;
   for (let i = 0; i < more.length; i++) {
     const found = more[i](specifier);
-    if (found !== undefined) return found;
+    if (found === undefined) continue;
+    hideSources(found);
+    return found;
   }
   return undefined;
 }

@@ -207,7 +207,7 @@ class ObjectTarget extends Target {
 }
 
 /** The seeming class of stubs. */
-class DurableObjectStub {
+export class DurableObjectStub {
   constructor() { throw new TypeError('Illegal constructor'); }
 }
 ObjectSetPrototypeOf(DurableObjectStub.prototype, ServiceStub.prototype);

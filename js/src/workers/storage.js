@@ -407,7 +407,7 @@ export class DurableObjectTransaction extends Operations {
 
 // --- kv
 
-class SyncKvStorage {
+export class SyncKvStorage {
   #link;
   /** @type {any} the iterator that is valid */
   #listing = null;
@@ -440,7 +440,7 @@ class SyncKvStorage {
   }
 }
 
-class KvIterator {
+export class KvIterator {
   #link;
   #range;
   #valid;
@@ -491,4 +491,4 @@ export const newStorage = (link, instance, sql) => new DurableObjectStorage(TOKE
 define(DurableObjectStorage.prototype, SymbolToStringTag, 'DurableObjectStorage');
 define(DurableObjectTransaction.prototype, SymbolToStringTag, 'DurableObjectTransaction');
 define(SyncKvStorage.prototype, SymbolToStringTag, 'SyncKvStorage');
-export { SqlStorage, SyncKvStorage };
+export { SqlStorage };

@@ -141,7 +141,7 @@ export class SqlStorageCursor {
   [SymbolIterator]() { return this; }
 }
 
-class SqlStorageRawCursor {
+export class SqlStorageRawCursor {
   #next;
   /** @param {any} token @param {() => any[]|undefined} next */
   constructor(token, next) {
