@@ -1,5 +1,5 @@
-/* What servers answer to fetch(): the lines of a head, cut at each LF. And what clients ask of a file: the first line
- * is taken as a Range, too. */
+/* What servers answer to fetch(): the lines of a head, cut at each LF. And what clients ask of a file: the
+ * first line is taken as a Range, too. */
 #include "app/answer_head.h"
 #include "app/byte_range.h"
 

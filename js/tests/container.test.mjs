@@ -131,10 +131,17 @@ test('the rest', async () => {
   assert.equal(await refused("c.snapshotDirectory({ dir: 'rel' })"), "TypeError: snapshotDirectory() requires an absolute directory path (starting with '/').");
   assert.equal(await refused('c.setInactivityTimeout(0)'), 'TypeError: setInactivityTimeout(): durationMs must be greater than 0.');
   assert.equal(await refused('c.signal(0)'), 'RangeError: Invalid signal number: expected 1 to 64.');
-  for (const call of ['getTcpPort(80)', "interceptOutboundHttp('a', null)", 'interceptAllOutboundHttp(null)', "interceptOutboundHttps('*', null)", "interceptOutboundTcp('a', null)"]) {
+  for (const call of ["interceptOutboundHttp('a', null)", 'interceptAllOutboundHttp(null)', "interceptOutboundHttps('*', null)", "interceptOutboundTcp('a', null)"]) {
     const name = call.slice(0, call.indexOf('('));
     assert.equal(await refused(`c.${call}`), `Error: container.${name}() is not implemented yet: it arrives with the containers' network.`);
   }
+});
+
+test('ports, which nobody reaches yet', async () => {
+  const unheard = "Error: container.getTcpPort(80): the container is not listening: ports are reached by the containers' network, which is not implemented yet.";
+  assert.equal(await refused("await c.getTcpPort(80).fetch('http://a/')"), unheard);
+  assert.equal(await refused("c.getTcpPort(80).connect('a:80')"), unheard);
+  for (const port of ['', '0', '65536', '1.5', "'80'", 'NaN']) assert.equal(await refused(`c.getTcpPort(${port})`), 'TypeError: getTcpPort() takes a port: 1 to 65535.');
 });
 
 test('its end', async () => {

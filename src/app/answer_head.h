@@ -11,8 +11,8 @@ struct answer_head {
     struct buf headers; /* "name\nvalue\n"..., the names in lower case; the owner's to init and free */
 };
 
-/* A line with its end. A status line begins anew: after a 100, or after a proxy's answer. Lines that are no field
- * are left out. False: too much, or no memory. */
+/* A line with its end. A status line begins anew: after a 100, or after a proxy's answer. Lines that are no
+ * field are left out. False: too much, or no memory. */
 bool answer_head_line(struct answer_head *h, const char *line, size_t len);
 
 #endif

@@ -118,7 +118,7 @@ void cpu_limit_tell(uint32_t request)
     uint32_t all[MAX_STOPPED + 1] = {request};
     unsigned count = 1;
     for (unsigned i = 0; i < stopped_count; i++) {
-        bool known = false;
+        bool known = stopped[i] == 0; /* nobody's, and over: its microtasks are gone */
         for (unsigned j = 0; j < count; j++)
             known |= all[j] == stopped[i];
         if (!known)

@@ -74,13 +74,15 @@ class Jose(unittest.TestCase):
 
 class ContainerClass(unittest.TestCase):
     def test_start_run_destroy(self):
-        """start() ends by looking for a listening port, which says that it comes with the containers' network; all else works."""
+        """start() looks for a listening port, finds that it does not listen, and is content; whoever needs the port is told why it does not."""
         p = project("container")
         self.addCleanup(p.close)
         self.assertEqual(p.get("/").json, {"events": [], "running": False, "state": "stopped"})
         started = p.get("/start")
-        self.assertEqual((started.status, started.body), (500, b"Error: container.getTcpPort() is not implemented yet: it arrives with the "
-                                                               b"containers' network.\n"))
+        self.assertEqual((started.status, started.json), (200, {"events": ["start"], "running": True, "state": "running"}), started)
+        port = p.get("/port")
+        self.assertEqual((port.status, port.body), (500, b"Error: container.getTcpPort(8080): the container is not listening: ports are reached by the containers' network, "
+                                                         b"which is not implemented yet.\n"))
         self.assertEqual(p.get("/run").json, {"code": 3, "text": "blue\n"})
         self.assertTrue(p.get("/").json["running"])
         self.assertEqual(p.get("/destroy").status, 200)

@@ -290,7 +290,8 @@ class Rpc(unittest.TestCase):
             with self.subTest(how):
                 got = self.ask("/stopped/" + how)
                 self.assertEqual([got[0], *sorted(got[1:-1]), got[-1]], [limit, "11", "12", *([] if how == "before" else ["13"]), "alive"])
-        self.assertEqual(self.ask("/stopped/chain"), [limit, "11", "12", "13", "alive"])
+        # A chain of microtasks is stopped, or the Worker ends with it; nobody is left waiting.
+        self.assertIn(self.ask("/stopped/chain"), ([limit, "11", "12", "13", "alive"], [limit] * 5))
         self.assertEqual(self.ask("/stopped/wasm"), [limit] * 5)  # cannot be stopped: the Worker ends, and nobody is left waiting
 
     def test_the_library_is_not_seen(self):

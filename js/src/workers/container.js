@@ -4,7 +4,7 @@
  */
 import {
   ArrayPrototypePush, Error, Number, ObjectKeys, RangeError, String, StringPrototypeIncludes, StringPrototypeStartsWith, SymbolToStringTag,
-  TypeError, define, iterate, nullObject, promiseIgnore, promiseReject, promiseResolve, promiseThen, ObjectDefineProperty,
+  MathFloor, TypeError, define, iterate, nullObject, promiseIgnore, promiseReject, promiseResolve, promiseThen, ObjectDefineProperty,
   ObjectFreeze, StringPrototypeCharCodeAt,
 } from '../primordials.js';
 import { call, callSync, streamReset } from '../link.js';
@@ -360,8 +360,16 @@ export class Container {
     }
   }
 
-  /** @param {number} port */
-  getTcpPort(port) { return notYet('getTcpPort()'); }
+  /** A port of the container, which cannot be reached yet: to whoever tries, it does not listen. @param {number} port */
+  getTcpPort(port) {
+    if (typeof port !== 'number' || !(port >= 1 && port <= 65535) || MathFloor(port) !== port) throw new TypeError('getTcpPort() takes a port: 1 to 65535.');
+    // @cloudflare/containers starts a container whose port answers so, when nothing of it is needed.
+    const error = () => new Error(`container.getTcpPort(${port}): the container is not listening: ports are reached by the containers' network, which is not implemented yet.`);
+    return {
+      fetch() { return promiseReject(error()); },
+      connect() { throw error(); },
+    };
+  }
   /** @param {string} addr @param {any} binding @returns {Promise<void>} */
   async interceptOutboundHttp(addr, binding) { notYet('interceptOutboundHttp()'); }
   /** @param {any} binding @returns {Promise<void>} */

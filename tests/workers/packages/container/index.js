@@ -21,6 +21,10 @@ export class Box extends Container {
     return { code: output.exitCode, text: new TextDecoder().decode(output.stdout) };
   }
 
+  async ask(port) {
+    return (await this.ctx.container.getTcpPort(port).fetch('http://container/')).status;
+  }
+
   async told() {
     return { events: this.events, running: this.ctx.container.running, state: (await this.getState()).status };
   }
@@ -33,6 +37,8 @@ export default {
       case '/start':
         await box.start({ envVars: { COLOUR: 'blue' } });
         return Response.json(await box.told());
+      case '/port':
+        return Response.json(await box.ask(8080));
       case '/run':
         return Response.json(await box.command(['sh', '-c', 'echo $COLOUR; exit 3']));
       case '/destroy':
