@@ -246,8 +246,8 @@ class Rpc(unittest.TestCase):
     def tearDownClass(cls):
         cls.p.close()
 
-    def ask(self, path):
-        r = self.p.get(path)
+    def ask(self, path, timeout=60):
+        r = self.p.get(path, timeout=timeout)
         self.assertEqual(r.status, 200, r)
         return r.json
 
@@ -304,7 +304,7 @@ class Rpc(unittest.TestCase):
     def test_large_values(self):
         for what, length in (("bytes", 31 << 20), ("text", 31 << 20), ("wide", 31 << 19)):
             with self.subTest(what):
-                self.assertEqual(self.ask("/large/" + what), [length])
+                self.assertEqual(self.ask("/large/" + what, timeout=200), [length])
 
     def test_sockets_by_date_and_flag(self):
         self.assertEqual(self.ask("/sockets"), [["arraybuffer,ArrayBuffer,ArrayBuffer,Blob,Blob", "999,1004,1005,1006,1015,5000", "4000,4000,4000",
