@@ -30,6 +30,7 @@ struct world {
     unsigned end_count;
     unsigned exported, dropped, asked, answered, cancelled;
     uint32_t last_call, last_cap;
+    unsigned asked_to_admit, turns;
 };
 
 static void check(bool ok)
@@ -152,6 +153,8 @@ static void on_call(void *user, struct link_call *call, const char *method, stru
         link_drop(w->l, cap);
     if (cbor_get_uint(&args, UINT32_MAX, &id) == 0)
         open_end(w, (uint32_t)id, method[0] == 's');
+    if (method[0] == 'w')
+        link_hold(w->l);
     if (method[0] == 'd')
         link_shutdown(w->l, NULL);
     if (method[0] == 'h' && w->held_count < HELD_MAX) {
@@ -172,6 +175,14 @@ static void on_answer(void *user, const struct error *err, struct cbor_reader va
 static void on_log(void *user, int level, int64_t ms, const char *text)
 {
     check(level >= 0 && level <= 7 && strlen(text) < FRAME_MAX_BODY);
+}
+
+/* Every fourth frame waits, once. */
+static bool on_admit(void *user, const struct link_object_ops *of, const char *method)
+{
+    struct world *w = user;
+    check(of == NULL || of == &ops);
+    return ++w->asked_to_admit % 4 != 3;
 }
 
 /* --- operations --- */
@@ -274,8 +285,19 @@ static void send_some(struct world *w, size_t most)
     link_sent(w->l, len < most ? len : most);
 }
 
+static void go_on(struct world *w)
+{
+    struct error err = {0};
+    int r = link_go_on(w->l, &err);
+    check((r == 0) == link_alive(w->l) && (r == 0 || err.message[0]));
+}
+
 static void operate(struct world *w)
 {
+    if (link_held(w->l) && ++w->turns % 3 == 0)
+        go_on(w);
+    if (!link_alive(w->l))
+        return;
     switch (byte(w->in) % 12) {
     case 0:
     case 1:
@@ -326,6 +348,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
                                          .bootstrap = setup & 2 ? NULL : &ops,
                                          .bootstrap_object = &w,
                                          .log = on_log,
+                                         .admit = setup & 8 ? on_admit : NULL,
                                          .max_output = setup & 4 ? 5000 : 0,
                                          .user = &w});
     check(w.l);

@@ -12,6 +12,7 @@
 struct running {
     struct running *next;
     unsigned retries;
+    bool ended, failed; /* its handler has, while the storage was lent */
     char id[65];
     char class_name[];
 };
@@ -38,6 +39,7 @@ struct alarms {
     sqlite3_stmt *statements[ST_COUNT];
     struct running *running;
     unsigned running_count;
+    bool postponed; /* something came up while the storage was lent */
     uv_timer_t timer;
 };
 
@@ -141,7 +143,10 @@ static void on_changed(void *user, const char *class_name, const char *id, int64
 {
     struct alarms *a = user;
     write_entry(a, class_name, id, at, 0, NULL);
-    set_timer(a);
+    if (storage_lent(a->config.storage))
+        a->postponed = true; /* this is another thread */
+    else
+        set_timer(a);
 }
 
 static const struct storage_alarm_ops alarm_ops = {.promise = on_promise, .changed = on_changed};
@@ -204,6 +209,10 @@ static void on_time(uv_timer_t *t)
     struct alarms *a = t->data;
     struct due due;
     unsigned budget = ALARM_MAX_RUNNING; /* of one turn of the loop */
+    if (storage_lent(a->config.storage)) {
+        a->postponed = true;
+        return;
+    }
     while (budget-- > 0 && a->running_count < ALARM_MAX_RUNNING && next_due(a, &due)) {
         int r = run_one(a, due.class_name, due.id, due.retries);
         free(due.class_name);
@@ -235,10 +244,34 @@ void alarms_ran(struct alarms *a, const char *class_name, const char *id, bool f
     if (!*at)
         return;
     struct running *r = *at;
+    if (storage_lent(a->config.storage)) {
+        a->postponed = r->ended = true;
+        r->failed = failed;
+        return;
+    }
     *at = r->next;
     a->running_count--;
     finish(a, r, failed);
     free(r);
+    set_timer(a);
+}
+
+void alarms_go_on(struct alarms *a)
+{
+    if (!a->postponed)
+        return;
+    a->postponed = false;
+    for (struct running **at = &a->running; *at;) {
+        struct running *r = *at;
+        if (!r->ended) {
+            at = &r->next;
+            continue;
+        }
+        *at = r->next;
+        a->running_count--;
+        finish(a, r, r->failed);
+        free(r);
+    }
     set_timer(a);
 }
 

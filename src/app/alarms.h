@@ -32,6 +32,9 @@ struct alarms_config {
 
 /* Alarms that are due already are run from the loop's next turn on. */
 int alarms_open(struct alarms **ret, const struct alarms_config *config, struct error *err);
+/* The storage was lent, and is not any more: what came up meanwhile is done now. While it is lent nothing is
+ * run, and the storage's thread may call the alarm ops. */
+void alarms_go_on(struct alarms *a);
 /* alarms_ran() must not be called any more. */
 void alarms_close(struct alarms *a);
 /* `failed`: the handler threw, or could not be run, or died. */

@@ -141,14 +141,22 @@ static void on_dynamic_log(void *user, const char *worker, int level, int64_t ms
 }
 
 /* The output gate: see objects.h. */
-static void on_received(void *user)
+static bool on_admit(void *user, const struct link_object_ops *ops, const char *method)
 {
     struct process *p = user;
     struct error err = {0};
-    if (!p->session || p->host->config.objects->commit(p->session, &err) == 0)
-        return;
-    log_error("worker %s: what it wrote cannot be kept: %s", p->host->name, err.message);
-    worker_end(p->worker, &err);
+    bool object = ops == &host_bootstrap && strcmp(method, "object") == 0;
+    int r = p->session ? p->host->config.objects->admit(p->session, ops, object, &err) : 1;
+    if (r < 0)
+        host_not_kept(p->host, &err);
+    return r > 0;
+}
+
+static void on_left(void *user)
+{
+    struct process *p = user;
+    if (p->session)
+        p->host->config.objects->left(p->session);
 }
 
 /* ---- the start ---- */
@@ -226,7 +234,8 @@ static void start_process(struct host *h)
         .ready = on_ready,
         .ended = on_ended,
         .log = on_log,
-        .received = on_received,
+        .admit = on_admit,
+        .left = on_left,
         .user = p,
     };
     if (p) {
@@ -330,10 +339,18 @@ const char *host_name(const struct host *h)
     return h->name;
 }
 
-void host_want_commit(struct host *h)
+void host_go_on(struct host *h)
 {
     if (h->process)
-        on_received(h->process);
+        worker_go_on(h->process->worker);
+}
+
+void host_not_kept(struct host *h, const struct error *why)
+{
+    if (!h->process)
+        return;
+    log_error("worker %s: what it wrote cannot be kept: %s", h->name, why->message);
+    worker_end(h->process->worker, why);
 }
 
 static void on_idle_ended(void *user, const struct error *err, struct cbor_reader value)

@@ -4,13 +4,13 @@
  *
  * Lifetimes. objects_open() once for each hosted Worker of the application; objects_begin() once for each
  * process that runs it (it is restarted when it dies), objects_end() when that process's link is about to die
- * or has died. Everything runs on the application's loop; no call blocks for longer than its disk.
+ * or has died. Everything here runs on the application's loop. What may take long does not: it runs on a
+ * thread of the implementation's, and the process's link is held meanwhile (link_hold()), so that all that
+ * the process sent keeps its order; others do not wait.
  *
- * The output gate. The link's frames are handled in batches, one read(2) each. While a batch is handled,
- * answers are only queued, and nothing that any Worker, HTTP client or other server will see is written.
- * After the batch the application calls commit(); when it has returned 0, what the batch wrote is on disk and
- * the queued output leaves. When it fails, that process is ended with the error, and its output is thrown
- * away: nobody learns of a write that is not there. */
+ * The output gate. Before a frame of the process takes effect the application calls admit(). When that has
+ * returned 1, what the process wrote is on disk, unless the frame itself is for its storage only. When it
+ * fails, that process is ended with the error: nobody learns of a write that is not there. */
 #ifndef CLOISTER_APP_OBJECTS_H
 #define CLOISTER_APP_OBJECTS_H
 
@@ -72,8 +72,12 @@ struct objects_ops {
     /* The method `object` of the bootstrap capability: {class, id} -> {storage, container, alarm}. Consumes
      * the call. UNTRUSTED INPUT: class and id are the process's words. */
     void (*object)(struct objects_session *s, struct link_call *call, struct cbor_reader args);
-    /* The end of a batch: see above. Quick when nothing was written. */
-    int (*commit)(struct objects_session *s, struct error *err);
+    /* See above; `ops`: of what the frame calls or drops, or NULL; `object`: it calls the method `object`. 0:
+     * not yet, host_go_on() follows. -1: what was written cannot be kept. Quick when nothing was written. */
+    int (*admit)(struct objects_session *s, const struct link_object_ops *ops, bool object,
+                 struct error *err);
+    /* The process has died while its link was held. end() still follows. */
+    void (*left)(struct objects_session *s);
 };
 
 /* The implementation that the daemon uses: storage_objects.c. */
@@ -95,8 +99,9 @@ struct alarm_call *host_call_alarm(struct host *h, const char *class_name, const
 void host_cancel_alarm(struct alarm_call *c);
 /* True while a process of the hosted Worker runs. */
 bool host_running(const struct host *h);
-/* Asks to look at commit() once more before the next output leaves: for writes made outside a batch (timers).
- */
-void host_want_commit(struct host *h);
+/* The link of its process was held, and goes on. Not from inside a function of the table above. */
+void host_go_on(struct host *h);
+/* What its process wrote is not on disk: the process ends with that. */
+void host_not_kept(struct host *h, const struct error *why);
 
 #endif

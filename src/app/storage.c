@@ -15,6 +15,9 @@ int storage_open(struct storage **ret, const struct storage_config *config, stru
 {
     if (paths_private_dir(config->dir, err) < 0)
         return -1;
+    if (!sqlite3_threadsafe())
+        return error_set(err, ERROR_UNSUPPORTED,
+                         "SQLite was built without support of threads: use another build");
     struct storage *s = calloc(1, sizeof *s);
     if (s)
         s->dir = strdup(config->dir);
@@ -22,10 +25,17 @@ int storage_open(struct storage **ret, const struct storage_config *config, stru
         free(s);
         return error_oom(err);
     }
+    pthread_mutex_init(&s->running_lock, NULL);
     s->max_open = config->max_open ? config->max_open : DEFAULT_OPEN;
     s->max_bytes = config->max_bytes ? config->max_bytes : STORAGE_BYTES_DEFAULT;
+    s->max_memory = config->max_memory ? config->max_memory : STORAGE_MEMORY_DEFAULT;
     s->statement_ms = config->statement_ms ? config->statement_ms : STORAGE_STATEMENT_MS;
     s->next_seq = clock_wall_ms() * 1000; /* greater than any that an earlier run gave out */
+    if (storage_temp_open(&s->temp, s->dir, s->max_bytes, err) < 0) {
+        free(s->dir);
+        free(s);
+        return -1;
+    }
     *ret = s;
     return 0;
 }
@@ -166,6 +176,53 @@ int storage_flush(struct storage *s, struct error *err)
     return result;
 }
 
+/* ---- another thread ---- */
+
+bool storage_dirty(const struct storage *s)
+{
+    return s->dirty != NULL;
+}
+
+bool storage_flush_is_long(const struct storage *s)
+{
+    for (const struct storage_object *o = s->dirty; o; o = o->dirty_next)
+        if (o->depth == 0 && storage_object_is_large(o))
+            return true;
+    return false;
+}
+
+bool storage_lent(const struct storage *s)
+{
+    return s->lent;
+}
+
+void storage_lend(struct storage *s)
+{
+    atomic_store(&s->stop, STORAGE_RUNS);
+    s->lent = true;
+}
+
+void storage_take_back(struct storage *s)
+{
+    s->lent = false;
+    atomic_store(&s->stop, STORAGE_RUNS);
+    while (s->ending) {
+        struct storage_session *session = s->ending;
+        s->ending = session->next_ending;
+        storage_session_end(session);
+    }
+}
+
+void storage_stop(struct storage *s, bool gone)
+{
+    if (gone || atomic_load(&s->stop) != STORAGE_UNWANTED)
+        atomic_store(&s->stop, gone ? STORAGE_UNWANTED : STORAGE_OUT_OF_TIME);
+    pthread_mutex_lock(&s->running_lock);
+    if (s->running)
+        sqlite3_interrupt(s->running);
+    pthread_mutex_unlock(&s->running_lock);
+}
+
 void storage_close(struct storage *s)
 {
     if (!s)
@@ -180,6 +237,8 @@ void storage_close(struct storage *s)
             free_object(o);
         }
     sqlite3_close(s->plain);
+    storage_temp_close(&s->temp);
+    pthread_mutex_destroy(&s->running_lock);
     free(s->dir);
     free(s);
 }
@@ -226,6 +285,11 @@ void storage_session_end(struct storage_session *session)
 {
     if (!session)
         return;
+    if (session->storage->lent) {
+        session->next_ending = session->storage->ending;
+        session->storage->ending = session;
+        return;
+    }
     struct storage_object *o = session->object;
     if (o) {
         undo_session(o);

@@ -14,7 +14,15 @@
  * before, whose unflushed writes are undone. A session breaks when SQLite had to undo its transaction (disk
  * full, a deferred constraint): from then on every call fails with that error.
  *
- * One libuv loop, not thread-safe. Tables named _cloister_* hold the key-value pairs and the alarm; SQL of
+ * Threads. Calls of this header come from one thread at a time. What may take long runs on another one than
+ * the owner's loop: the storage is lent to that for the time (storage_lend()).
+ *
+ * Bounds of what a call may take. Memory: some MiB of SQLite's caches (2 MiB of each open file, and of each
+ * table or sort that a statement needs for itself); what does not fit goes to temporary files, which are in
+ * `dir`, have no name, and are together at most `max_bytes` long. What has no bound of its own (a full-text
+ * index in the making) ends at max_memory. Time: see statement_ms.
+ *
+ * Tables named _cloister_* hold the key-value pairs and the alarm; SQL of
  * the worker cannot reach them. */
 #ifndef CLOISTER_APP_STORAGE_H
 #define CLOISTER_APP_STORAGE_H
@@ -32,17 +40,19 @@ struct storage_session;
 
 #define STORAGE_KEY_MAX 2048u
 #define STORAGE_VALUE_MAX ((size_t)2 << 20)
-#define STORAGE_ANSWER_SOFT ((size_t)512 << 10)   /* answers that can be continued are cut about here */
-#define STORAGE_ANSWER_MAX ((size_t)16 << 20)     /* an answer that cannot (rows that a write returned) */
-#define STORAGE_STATEMENT_MS 5000u                /* default of statement_ms */
-#define STORAGE_BYTES_DEFAULT ((uint64_t)1 << 30) /* default of max_bytes */
+#define STORAGE_ANSWER_SOFT ((size_t)512 << 10)      /* answers that can be continued are cut about here */
+#define STORAGE_ANSWER_MAX ((size_t)16 << 20)        /* an answer that cannot (rows that a write returned) */
+#define STORAGE_STATEMENT_MS 5000u                   /* default of statement_ms */
+#define STORAGE_BYTES_DEFAULT ((uint64_t)1 << 30)    /* default of max_bytes */
+#define STORAGE_MEMORY_DEFAULT ((uint64_t)512 << 20) /* default of max_memory */
 #define STORAGE_NO_ALARM INT64_MIN
 
 struct storage_config {
     const char *dir;       /* made, 0700, if it is not there; its parent must exist */
     unsigned max_open;     /* database files open at once; 0: 64 */
     uint64_t max_bytes;    /* of one database; 0: default */
-    unsigned statement_ms; /* one SQL statement, or one continuation of its cursor; 0: default */
+    uint64_t max_memory;   /* of SQLite in this process, while statements of the worker run; 0: default */
+    unsigned statement_ms; /* the statements of one call, or one continuation of a cursor; 0: default */
 };
 
 int storage_open(struct storage **ret, const struct storage_config *config, struct error *err);
@@ -65,6 +75,26 @@ int storage_session_alarm(struct storage_session *session, int64_t *ret, struct 
 /* A call of the worker: UNTRUSTED INPUT. Appends the CBOR answer to `answer`; see link/worker_protocol.h. */
 int storage_call(struct storage_session *session, const char *method, struct cbor_reader args,
                  struct buf *answer, struct error *err);
+
+/* ---- another thread ---- */
+
+/* Whether the call may take longer than the owner's loop should stand still. args_len: all of its arguments.
+ */
+bool storage_call_is_long(const struct storage_session *session, const char *method, size_t args_len);
+/* Something was written and is not on disk. */
+bool storage_dirty(const struct storage *s);
+/* The same for storage_flush(). */
+bool storage_flush_is_long(const struct storage *s);
+/* One call, or one storage_flush(), is about to be made from another thread: until storage_take_back()
+ * nothing of this header may be called from here but storage_session_end() (which takes effect then),
+ * storage_lent() and storage_stop(). */
+void storage_lend(struct storage *s);
+void storage_take_back(struct storage *s);
+bool storage_lent(const struct storage *s);
+/* The statements of the worker that run now are to end, as at their time limit or (`gone`) because nobody
+ * waits for them. Statements of ours are not affected. SQLite looks between two steps and inside the long
+ * ones, but not everywhere at once: to be repeated until the call has ended. */
+void storage_stop(struct storage *s, bool gone);
 
 /* ---- alarms: for alarms.c ---- */
 

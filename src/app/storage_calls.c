@@ -1,6 +1,8 @@
 /* The methods of the storage capability. UNTRUSTED INPUT: names and arguments come from a worker. */
 #include "app/storage_internal.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 static int transaction_begin(struct storage_object *o, const struct cbor_reader *args, struct buf *answer,
@@ -66,6 +68,26 @@ static const struct {
     {"sync", sync_all},
 };
 
+/* Arguments of so many bytes name, or hold, little enough for the owner's loop. */
+#define SHORT_ARGUMENTS ((size_t)4096)
+
+bool storage_call_is_long(const struct storage_session *session, const char *method, size_t args_len)
+{
+    static const char *const always[] = {"sql", "next", "list", "deleteAll"};
+    static const char *const ending[] = {"sync", "begin", "commit", "rollback", "undo"};
+    if (!session->object || strcmp(method, "stage") == 0 || strcmp(method, "piece") == 0)
+        return false;
+    if (args_len > SHORT_ARGUMENTS)
+        return true;
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++)
+        if (strcmp(method, always[i]) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (strcmp(method, ending[i]) == 0)
+            return storage_object_is_large(session->object);
+    return false;
+}
+
 int storage_call(struct storage_session *session, const char *method, struct cbor_reader args,
                  struct buf *answer, struct error *err)
 {
@@ -76,6 +98,7 @@ int storage_call(struct storage_session *session, const char *method, struct cbo
         *err = o->broken;
         return -1;
     }
+    o->storage->deadline_ns = (int64_t)clock_monotonic_ns() + (int64_t)o->storage->statement_ms * 1000000;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         if (strcmp(methods[i].name, method) != 0)
             continue;

@@ -10,6 +10,12 @@
 #define PAGE_BYTES 4096u
 #define CLOCK_STEPS 5000 /* instructions of SQLite between two looks at the clock */
 #define CACHE_KIB 2048
+/* Pages in the write-ahead log from which on they are brought to their place, which is done on the owner's
+ * loop only while there are not too many. */
+#define CHECKPOINT_PAGES 1000
+#define CHECKPOINT_PAGES_LONG 4000
+/* Pages that left the cache for the disk before the commit. */
+#define SPILLED_LONG 1000
 
 static const char *const statement_text[ST_COUNT] = {
     [ST_GET] = "SELECT value FROM _cloister_kv WHERE key = ?1",
@@ -85,9 +91,14 @@ static void describe(struct storage_object *o, struct error *err)
 {
     int code = sqlite3_extended_errcode(o->db), at = sqlite3_error_offset(o->db);
     char offset[32] = "";
+    int stop = o->clocked ? atomic_load(&o->storage->stop) : STORAGE_RUNS;
     if (at >= 0)
         snprintf(offset, sizeof offset, " at offset %d", at);
-    if (o->timed_out)
+    if (stop == STORAGE_UNWANTED)
+        error_set(err, ERROR_GONE, "nobody waits for the statement any more: SQLITE_INTERRUPT");
+    else if (o->took_memory)
+        storage_memory_error(o->storage, err);
+    else if (o->timed_out || stop == STORAGE_OUT_OF_TIME)
         error_set(err, ERROR_LIMIT, "the statement ran longer than its limit of %u ms: SQLITE_INTERRUPT",
                   o->storage->statement_ms);
     else if (((code & 0xff) == SQLITE_AUTH || (code & 0xff) == SQLITE_ERROR) && o->refusal[0])
@@ -100,7 +111,7 @@ int storage_object_error(struct storage_object *o, struct error *err)
 {
     struct error why = {0};
     describe(o, &why);
-    o->timed_out = false;
+    o->timed_out = o->took_memory = false;
     o->refusal[0] = '\0';
     if (o->in_transaction && sqlite3_get_autocommit(o->db)) {
         /* SQLite has undone all that was not flushed, which the worker believes is written. */
@@ -116,19 +127,59 @@ int storage_object_error(struct storage_object *o, struct error *err)
 
 /* ---- opening ---- */
 
+bool storage_short_of_memory(const struct storage *s)
+{
+    return (uint64_t)sqlite3_memory_used() > s->max_memory;
+}
+
+int storage_memory_error(const struct storage *s, struct error *err)
+{
+    return error_set(err, ERROR_LIMIT, "statements took more than %llu MiB of memory together: SQLITE_NOMEM",
+                     (unsigned long long)(s->max_memory >> 20));
+}
+
 static int on_progress(void *user)
 {
     struct storage_object *o = user;
-    if (o->deadline_ns == 0 || (int64_t)clock_monotonic_ns() < o->deadline_ns)
+    if (o->deadline_ns == 0)
+        return 0;
+    if (atomic_load(&o->storage->stop) != STORAGE_RUNS)
+        return 1;
+    o->took_memory = storage_short_of_memory(o->storage);
+    if (o->took_memory)
+        return 1;
+    if ((int64_t)clock_monotonic_ns() < o->deadline_ns)
         return 0;
     o->timed_out = true;
     return 1;
 }
 
+static void set_running(struct storage *s, sqlite3 *db)
+{
+    pthread_mutex_lock(&s->running_lock);
+    s->running = db;
+    pthread_mutex_unlock(&s->running_lock);
+}
+
 void storage_object_start_clock(struct storage_object *o)
 {
-    o->timed_out = false;
-    o->deadline_ns = (int64_t)clock_monotonic_ns() + (int64_t)o->storage->statement_ms * 1000000;
+    o->timed_out = o->took_memory = false;
+    o->deadline_ns = o->storage->deadline_ns;
+    if (!o->clocked)
+        set_running(o->storage, o->db);
+    o->clocked = true;
+}
+
+/* SQLite's mark of an interruption stays until no statement is open, and would hit the next one. */
+void storage_object_stop_clock(struct storage_object *o)
+{
+    if (!o->clocked)
+        return;
+    set_running(o->storage, NULL);
+    o->clocked = false;
+    o->deadline_ns = 0;
+    if (atomic_load(&o->storage->stop) != STORAGE_RUNS)
+        storage_cursors_close(o);
 }
 
 static void set_limits(sqlite3 *db)
@@ -153,13 +204,39 @@ static void set_limits(sqlite3 *db)
         sqlite3_limit(db, limits[i].what, limits[i].most);
 }
 
+static int on_wal(void *user, sqlite3 *db, const char *schema_name, int pages)
+{
+    struct storage_object *o = user;
+    o->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+bool storage_object_is_large(const struct storage_object *o)
+{
+    int spilled = 0, most;
+    if (o->db && o->in_transaction)
+        sqlite3_db_status(o->db, SQLITE_DBSTATUS_CACHE_WRITE, &spilled, &most, 0);
+    return spilled > SPILLED_LONG || o->wal_pages > CHECKPOINT_PAGES_LONG;
+}
+
+/* What SQLite does by itself in every commit, but for when. It cannot while a cursor is open. */
+static void checkpoint(struct storage_object *o)
+{
+    int pages = 0, done = 0;
+    if (o->wal_pages < CHECKPOINT_PAGES || (o->wal_pages > CHECKPOINT_PAGES_LONG && !o->storage->lent))
+        return;
+    if (sqlite3_wal_checkpoint_v2(o->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &pages, &done) == SQLITE_OK &&
+        done == pages)
+        o->wal_pages = 0;
+}
+
 static int configure(struct storage_object *o, struct error *err)
 {
     char pragmas[512];
     snprintf(pragmas, sizeof pragmas,
              "PRAGMA page_size = %u; PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL;"
              "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
-             "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -%d; PRAGMA max_page_count = %llu",
+             "PRAGMA temp_store = FILE; PRAGMA cache_size = -%d; PRAGMA max_page_count = %llu",
              PAGE_BYTES, CACHE_KIB, (unsigned long long)(o->storage->max_bytes / PAGE_BYTES));
     if (sqlite3_db_config(o->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL) != SQLITE_OK ||
         sqlite3_db_config(o->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL) != SQLITE_OK ||
@@ -169,6 +246,7 @@ static int configure(struct storage_object *o, struct error *err)
     set_limits(o->db);
     if (storage_functions_install(o, err) < 0)
         return -1;
+    sqlite3_wal_hook(o->db, on_wal, o); /* in place of automatic checkpoints */
     sqlite3_progress_handler(o->db, CLOCK_STEPS, on_progress, o);
     storage_rules_install(o);
     return 0;
@@ -202,6 +280,7 @@ void storage_object_close(struct storage_object *o)
     }
     sqlite3_close(o->db);
     o->db = NULL;
+    o->wal_pages = 0;
     o->in_transaction = false;
     o->depth = 0;
     unlink_lru(o);
@@ -230,7 +309,7 @@ int storage_object_use(struct storage_object *o, struct error *err)
     }
     make_room(s);
     int r = sqlite3_open_v2(o->path, &o->db,
-                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, NULL);
+                            SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW, s->temp.name);
     if (r != SQLITE_OK || configure(o, err) < 0) {
         if (r != SQLITE_OK)
             error_set(err, ERROR_SYSTEM, "cannot open the database of %s: %s", o->class_name,
@@ -293,6 +372,8 @@ int storage_object_write(struct storage_object *o, struct error *err)
     if (storage_object_run(o, "BEGIN IMMEDIATE", err) < 0)
         return -1;
     o->in_transaction = true;
+    int written, most; /* counted anew from here: see storage_object_is_large() */
+    sqlite3_db_status(o->db, SQLITE_DBSTATUS_CACHE_WRITE, &written, &most, 1);
     if (!o->listed_dirty) {
         o->listed_dirty = true;
         o->dirty_next = o->storage->dirty;
@@ -306,8 +387,10 @@ int storage_object_commit(struct storage_object *o, struct error *err)
     struct storage *s = o->storage;
     struct error why = {0};
     int64_t at = STORAGE_NO_ALARM, seq = 0;
-    if (!o->in_transaction)
+    if (!o->in_transaction) {
+        checkpoint(o);
         return 0;
+    }
     bool alarm = o->alarm_changed && s->alarm_ops;
     if (alarm && storage_alarm_read(o, &at, &seq, &why) < 0)
         goto failed;
@@ -318,6 +401,7 @@ int storage_object_commit(struct storage_object *o, struct error *err)
     if (storage_object_run(o, "COMMIT", &why) < 0)
         goto failed;
     o->in_transaction = o->alarm_changed = false;
+    checkpoint(o);
     if (alarm && !(o->alarm_running && seq == o->alarm_running_seq))
         s->alarm_ops->changed(s->alarm_user, o->class_name, o->id, at);
     return 0;

@@ -1,6 +1,6 @@
 /* SQL functions of SQLite's that can take much longer than their arguments are long, in versions that do not:
  * SQLite looks at the clock (storage_object_start_clock()) between the steps of a statement only, never
- * inside a function, and statements run on the daemon's loop. The names and what they give:
+ * inside a function, and all other storage of the Worker waits meanwhile. The names and what they give:
  * sqlite.org/lang_corefunc.html, sqlite.org/json1.html. UNTRUSTED INPUT: all arguments. */
 #include "app/storage_internal.h"
 

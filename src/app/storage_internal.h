@@ -4,7 +4,9 @@
 
 #include "app/storage.h"
 
+#include <pthread.h>
 #include <sqlite3.h>
+#include <stdatomic.h>
 
 #define STORAGE_MAX_CURSORS 64u
 #define STORAGE_MAX_DEPTH 64u
@@ -44,6 +46,7 @@ struct storage_object {
     struct storage_cursor *cursors;
     uint32_t next_cursor;
     unsigned depth; /* open savepoints */
+    int wal_pages;  /* committed and not in the database file yet, as far as is known */
     bool in_transaction, listed_dirty;
     struct error broken;
     struct storage_session *session;
@@ -52,7 +55,7 @@ struct storage_object {
     bool internal, saw_alter, saw_pragma, saw_vacuum;
     char refusal[160];
     int64_t deadline_ns;
-    bool timed_out;
+    bool timed_out, took_memory, clocked; /* clocked: between start_clock() and stop_clock() */
 
     bool alarm_changed; /* in the open transaction */
     bool alarm_running, alarm_no_retry;
@@ -60,14 +63,32 @@ struct storage_object {
 };
 
 struct storage_session {
-    struct storage_object *object; /* NULL: replaced by a newer one */
+    struct storage_session *next_ending; /* while the storage is lent */
+    struct storage_object *object;       /* NULL: replaced by a newer one */
     struct storage *storage;
+};
+
+enum storage_stopping { STORAGE_RUNS, STORAGE_OUT_OF_TIME, STORAGE_UNWANTED };
+
+/* storage_temp.c: the files that SQLite makes for itself. */
+struct storage_temp {
+    sqlite3_vfs vfs, *real;
+    char name[40];
+    const char *dir;
+    uint64_t bytes, max_bytes; /* of all together */
 };
 
 struct storage {
     char *dir;
+    struct storage_temp temp;
+    bool lent;
+    struct storage_session *ending; /* to be ended once it is not lent any more */
+    int64_t deadline_ns;            /* of the call under way */
+    atomic_int stop;                /* enum storage_stopping */
+    pthread_mutex_t running_lock;
+    sqlite3 *running; /* in a statement of the worker that may be interrupted; or NULL */
     unsigned max_open, open_count, statement_ms;
-    uint64_t max_bytes;
+    uint64_t max_bytes, max_memory;
     struct storage_object *buckets[STORAGE_BUCKETS];
     struct storage_object *oldest, *newest;
     struct storage_object *dirty;
@@ -97,13 +118,27 @@ sqlite3_stmt *storage_object_statement(struct storage_object *o, enum storage_st
 int storage_object_step(struct storage_object *o, sqlite3_stmt *q);
 /* From what SQLite says now; notices when it has undone the transaction, and breaks the session then. */
 int storage_object_error(struct storage_object *o, struct error *err);
+/* SQLite holds more than a statement of the worker may make it hold. */
+bool storage_short_of_memory(const struct storage *s);
+int storage_memory_error(const struct storage *s, struct error *err);
+/* From here on the statement may be stopped: by the clock of the call, or storage_stop(). */
 void storage_object_start_clock(struct storage_object *o);
+/* Until here. When it has been stopped, no statement of the object is left open. The one that ran must have
+ * been finalized. */
+void storage_object_stop_clock(struct storage_object *o);
+/* So much is to be brought to disk, or to its place there, that it takes a while. */
+bool storage_object_is_large(const struct storage_object *o);
 
 /* ---- storage_rules.c ---- */
 void storage_rules_install(struct storage_object *o);
 /* Of the statement at `sql` that is to be prepared. */
 void storage_rules_begin(struct storage_object *o);
 bool storage_name_reserved(const char *name);
+
+/* ---- storage_temp.c ---- */
+int storage_temp_open(struct storage_temp *t, const char *dir, uint64_t max_bytes, struct error *err);
+/* Every file has been closed. */
+void storage_temp_close(struct storage_temp *t);
 
 /* ---- storage_functions.c ---- */
 int storage_functions_install(struct storage_object *o, struct error *err);

@@ -5,6 +5,7 @@
 #include "app/objects.h"
 #include "app/storage.h"
 #include "app/storage_pieces.h"
+#include "app/storage_thread.h"
 #include "base/paths.h"
 
 #include <stdio.h>
@@ -16,6 +17,9 @@ struct objects {
     struct object_class *classes;
     struct storage *storage;
     struct alarms *alarms;
+    struct storage_thread *thread;
+    struct job *job;   /* on the thread; NULL: none */
+    uv_timer_t *clock; /* of the job */
     struct alarm_run *runs;
     struct objects_session *sessions;
 };
@@ -26,8 +30,6 @@ struct objects_session {
     struct objects *objects;
     struct link *link;
     struct handle *handles;
-    uint64_t frames; /* of the link, that were ours: nobody outside sees anything of their answers */
-    uint64_t seen;
 };
 
 /* A storage capability. It outlives its session, without its content. */
@@ -36,7 +38,27 @@ struct handle {
     struct objects_session *session; /* NULL: ended */
     struct storage_session *storage;
     struct storage_pieces pieces;
+    struct storage_session *storage_at_work; /* of the job; as `storage`, which may have been given up */
+    bool working;                            /* the job is a call of it */
+    bool dropped;                            /* while it was that */
 };
+
+/* What the thread is given: a call of a handle, or all that is to be flushed. */
+struct job {
+    struct objects *objects;
+    struct objects_session *session; /* who flushes; it may have ended */
+    struct handle *handle;           /* NULL: flush */
+    struct link_call *call;
+    char *method;
+    struct buf args, answer;
+    int result;
+    struct error err;
+};
+
+#define STOP_AGAIN_MS 20u
+/* So long the loop waits for the thread: most calls are answered by then, and waking the loop costs as much.
+ */
+#define SHORT_WORK_US 300u
 
 /* ---- classes ---- */
 
@@ -151,6 +173,8 @@ static int run_alarm(void *user, const char *class_name, const char *id, int64_t
 
 /* ---- sessions ---- */
 
+static const struct link_object_ops handle_ops;
+
 static struct objects_session *session_begin(struct objects *o, struct link *link, struct error *err)
 {
     struct objects_session *s = calloc(1, sizeof *s);
@@ -165,12 +189,34 @@ static struct objects_session *session_begin(struct objects *o, struct link *lin
     return s;
 }
 
+/* The rest of one that is at work goes when the work is done. */
 static void empty_handle(struct handle *h)
 {
     storage_session_end(h->storage);
     h->storage = NULL;
     h->session = NULL;
-    storage_pieces_free(&h->pieces);
+    if (!h->working)
+        storage_pieces_free(&h->pieces);
+}
+
+static void on_clock(uv_timer_t *t)
+{
+    struct objects *o = t->data;
+    storage_stop(o->storage, false);
+}
+
+/* Nobody waits for its answer any more. */
+static void stop_job(struct objects *o)
+{
+    if (!o->job || !o->job->handle)
+        return;
+    storage_stop(o->storage, true);
+    uv_timer_start(o->clock, on_clock, STOP_AGAIN_MS, STOP_AGAIN_MS);
+}
+
+static void session_left(struct objects_session *s)
+{
+    stop_job(s->objects);
 }
 
 static void session_end(struct objects_session *s, const struct error *why)
@@ -179,6 +225,7 @@ static void session_end(struct objects_session *s, const struct error *why)
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
+    stop_job(s->objects);
     while (s->handles) {
         struct handle *h = s->handles;
         s->handles = h->next;
@@ -187,18 +234,201 @@ static void session_end(struct objects_session *s, const struct error *why)
     free(s);
 }
 
-/* Frames that are calls of storage only tell the process what it asked; anything else may have been seen
- * outside, and must not be before what was written is on disk. */
-static int session_commit(struct objects_session *s, struct error *err)
+/* ---- work on the thread ---- */
+
+static void free_job(struct job *j)
 {
-    uint64_t frames = link_frames(s->link);
-    bool ours_alone = frames - s->seen == s->frames;
-    s->seen = frames;
-    s->frames = 0;
-    return ours_alone ? 0 : storage_flush(s->objects->storage, err);
+    if (!j)
+        return;
+    free(j->method);
+    buf_free(&j->args);
+    buf_free(&j->answer);
+    free(j);
+}
+
+/* On the thread, to which the storage is lent. */
+static void on_work(void *user)
+{
+    struct job *j = user;
+    struct cbor_reader args;
+    cbor_reader_init(&args, j->args.data, j->args.len);
+    if (j->handle)
+        j->result = storage_pieces_call(&j->handle->pieces, j->handle->storage_at_work, j->method, args,
+                                        &j->answer, &j->err);
+    else
+        j->result = storage_flush(j->objects->storage, &j->err);
+}
+
+static void answer(struct link_call *call, int result, const struct buf *value, const struct error *err)
+{
+    if (result < 0)
+        link_throw(call, err);
+    else
+        link_return(call, value->data, value->len);
+}
+
+static void after_call(struct job *j)
+{
+    struct handle *h = j->handle;
+    struct error gone = {0};
+    h->working = false;
+    error_set(&gone, ERROR_GONE, "the process's session has ended");
+    answer(j->call, h->session ? j->result : -1, &j->answer, h->session ? &j->err : &gone);
+    if (!h->session)
+        storage_pieces_free(&h->pieces);
+    if (h->dropped)
+        free(h);
+}
+
+/* The process whose link was held while the storage was lent. */
+static void go_on(struct objects *o)
+{
+    bool held = false;
+    for (struct objects_session *s = o->sessions; s; s = s->next)
+        held |= link_held(s->link);
+    if (held)
+        host_go_on(o->config.host);
+}
+
+static bool lives(const struct objects *o, const struct objects_session *session)
+{
+    const struct objects_session *s = o->sessions;
+    while (s && s != session)
+        s = s->next;
+    return s != NULL;
+}
+
+static void finish_job(struct job *j)
+{
+    struct objects *o = j->objects;
+    o->job = NULL;
+    uv_timer_stop(o->clock);
+    storage_take_back(o->storage);
+    if (j->handle)
+        after_call(j);
+    else if (j->result < 0 && lives(o, j->session))
+        host_not_kept(o->config.host, &j->err);
+    free_job(j);
+    alarms_go_on(o->alarms);
+}
+
+static void on_done(void *user)
+{
+    struct job *j = user;
+    struct objects *o = j->objects;
+    finish_job(j);
+    go_on(o);
+}
+
+static int start_job(struct objects *o, struct job *j, struct error *err)
+{
+    j->objects = o;
+    storage_lend(o->storage);
+    if (storage_thread_run(o->thread, on_work, on_done, j, err) < 0) {
+        storage_take_back(o->storage);
+        return -1;
+    }
+    o->job = j;
+    uv_update_time(o->config.loop);
+    uv_timer_start(o->clock, on_clock, STORAGE_STATEMENT_MS, STOP_AGAIN_MS);
+    return 0;
+}
+
+static struct job *new_job(struct error *err)
+{
+    struct job *j = calloc(1, sizeof *j);
+    if (!j) {
+        error_oom(err);
+        return NULL;
+    }
+    buf_init(&j->args, 0);
+    buf_init(&j->answer, 0);
+    return j;
+}
+
+/* Until it is answered nothing else of the process is looked at. */
+static void call_on_thread(struct handle *h, struct link_call *call, const char *method,
+                           struct cbor_reader args)
+{
+    struct error err = {0};
+    struct job *j = new_job(&err);
+    if (j) {
+        j->handle = h;
+        j->call = call;
+        j->method = strdup(method);
+        if (!j->method || buf_append(&j->args, args.p, (size_t)(args.end - args.p)) < 0)
+            error_oom(&err);
+    }
+    h->storage_at_work = h->storage; /* the thread begins at once */
+    if (err.kind || start_job(h->session->objects, j, &err) < 0) {
+        link_throw(call, &err);
+        free_job(j);
+        return;
+    }
+    h->working = true;
+    if (storage_thread_wait(h->session->objects->thread, SHORT_WORK_US))
+        finish_job(j);
+    else
+        link_hold(h->session->link);
+}
+
+static int flush_on_thread(struct objects_session *s, struct error *err)
+{
+    struct job *j = new_job(err);
+    if (j) {
+        j->session = s;
+        if (start_job(s->objects, j, err) == 0)
+            return 0;
+    }
+    free_job(j);
+    return -1;
+}
+
+/* Calls of storage only tell the process what it asked; anything else may be seen outside, and must not be
+ * before what was written is on disk. */
+static int session_admit(struct objects_session *s, const struct link_object_ops *ops, bool object,
+                         struct error *err)
+{
+    struct objects *o = s->objects;
+    if (o->job)
+        return 0;
+    if (object || ops == &handle_ops || !storage_dirty(o->storage))
+        return 1;
+    if (storage_flush_is_long(o->storage))
+        return flush_on_thread(s, err);
+    return storage_flush(o->storage, err) < 0 ? -1 : 1;
 }
 
 /* ---- life ---- */
+
+static void on_clock_closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+/* Waits for what is under way, which is bounded by what SQLite cannot interrupt. */
+static void close_thread(struct objects *o)
+{
+    if (o->job) {
+        do
+            storage_stop(o->storage, true);
+        while (!storage_thread_wait(o->thread, STOP_AGAIN_MS * 1000));
+        storage_thread_free(o->thread);
+        storage_take_back(o->storage);
+        if (o->job->handle) {
+            o->job->handle->session = NULL;
+            after_call(o->job);
+        }
+        free_job(o->job);
+    } else {
+        storage_thread_free(o->thread);
+    }
+    o->job = NULL;
+    o->thread = NULL;
+    if (o->clock)
+        uv_close((uv_handle_t *)o->clock, on_clock_closed);
+    o->clock = NULL;
+}
 
 static void objects_close(struct objects *o)
 {
@@ -212,6 +442,7 @@ static void objects_close(struct objects *o)
     }
     while (o->sessions)
         session_end(o->sessions, NULL);
+    close_thread(o);
     alarms_close(o->alarms);
     storage_close(o->storage);
     free_classes(o->classes, o->config.class_count);
@@ -226,8 +457,15 @@ static int open_parts(struct objects *o, struct error *err)
     if (snprintf(path, sizeof path, "%s/objects", o->config.state_dir) >= (int)sizeof path)
         return error_set(err, ERROR_INVALID, "%.64s...: the path is too long", o->config.state_dir);
     struct storage_config storage = {.dir = path};
-    if (storage_open(&o->storage, &storage, err) < 0)
+    if (storage_open(&o->storage, &storage, err) < 0 ||
+        storage_thread_new(&o->thread, o->config.loop, err) < 0)
         return -1;
+    o->clock = malloc(sizeof *o->clock);
+    if (!o->clock)
+        return error_oom(err);
+    uv_timer_init(o->config.loop, o->clock);
+    uv_unref((uv_handle_t *)o->clock);
+    o->clock->data = o;
     snprintf(path, sizeof path, "%s/alarms.sqlite", o->config.state_dir);
     struct alarms_config alarms = {
         .loop = o->config.loop, .file = path, .storage = o->storage, .run = run_alarm, .user = o};
@@ -260,29 +498,35 @@ static void on_handle_drop(void *object)
         while (*at != h)
             at = &(*at)->next;
         *at = h->next;
+        if (h->working)
+            stop_job(h->session->objects);
     }
     empty_handle(h);
-    free(h);
+    if (h->working)
+        h->dropped = true;
+    else
+        free(h);
 }
 
 /* UNTRUSTED INPUT */
 static void on_handle_call(void *object, struct link_call *call, const char *method, struct cbor_reader args)
 {
     struct handle *h = object;
-    struct buf answer;
+    struct buf value;
     struct error err = {0};
     if (!h->session) {
         error_set(&err, ERROR_GONE, "the process's session has ended");
         link_throw(call, &err);
         return;
     }
-    h->session->frames++;
-    buf_init(&answer, 0);
-    if (storage_pieces_call(&h->pieces, h->storage, method, args, &answer, &err) < 0)
-        link_throw(call, &err);
-    else
-        link_return(call, answer.data, answer.len);
-    buf_free(&answer);
+    if (storage_call_is_long(h->storage, method, h->pieces.staged.len + (size_t)(args.end - args.p))) {
+        call_on_thread(h, call, method, args);
+        return;
+    }
+    buf_init(&value, 0);
+    int r = storage_pieces_call(&h->pieces, h->storage, method, args, &value, &err);
+    answer(call, r, &value, &err);
+    buf_free(&value);
 }
 
 static const struct link_object_ops handle_ops = {.call = on_handle_call, .drop = on_handle_drop};
@@ -349,7 +593,6 @@ static void session_object(struct objects_session *s, struct link_call *call, st
     struct buf b;
     char *class_name = cbor_map_dup(&args, "class", 256), *id = cbor_map_dup(&args, "id", 64);
     const struct object_class *c = class_name ? find_class(s->objects, class_name) : NULL;
-    s->frames++;
     buf_init(&b, 4096);
     if (!class_name || !id)
         error_field(&err, class_name ? "id" : "class", "object: expected a class and an id");
@@ -377,5 +620,6 @@ const struct objects_ops storage_objects = {
     .begin = session_begin,
     .end = session_end,
     .object = session_object,
-    .commit = session_commit,
+    .admit = session_admit,
+    .left = session_left,
 };

@@ -188,6 +188,7 @@ static int prepare(struct run *run, const char **text, const char *end, struct e
     if (run->altered && storage_object_begin(o, false, err) < 0)
         return -1;
     run->guarded = run->altered;
+    storage_object_start_clock(o); /* our own statements have no limit, and took it away */
     return 0;
 }
 
@@ -205,6 +206,7 @@ static int finish(struct run *run, int result, struct error *err)
     struct storage_object *o = run->object;
     sqlite3_finalize(run->statement);
     run->statement = NULL;
+    storage_object_stop_clock(o);
     if (run->guarded && o->in_transaction) {
         if (result == 0)
             result = check_names_after(o, err);
@@ -370,7 +372,6 @@ static int exec_last(struct run *run, struct cbor_reader *params, uint64_t count
     if (bind_all(run->statement, params, count, err) < 0)
         return -1;
     buf_init(&rows, STORAGE_ANSWER_MAX);
-    storage_object_start_clock(run->object);
     int r = step(run, err);
     if (r >= 0)
         r = collect(run, r, whole, &rows, &sent, err);
@@ -398,6 +399,8 @@ int storage_sql_exec(struct storage_object *o, const struct cbor_reader *args, s
         return error_field(err, "query", "query: holds a null character");
     /* offsets in error messages count from the text as the worker gave it */
     const char *text = (const char *)query.data, *end = text + query.len;
+    if (o->in_transaction && storage_short_of_memory(o->storage))
+        return storage_memory_error(o->storage, err); /* what it holds goes with the transaction */
     if (skip_blank(text, end) == end)
         return error_set(err, ERROR_INVALID, "SQL code did not contain a statement.");
     if (run_leading(o, &text, end, &last, err) < 0)
@@ -414,8 +417,8 @@ int storage_sql_next(struct storage_object *o, const struct cbor_reader *args, s
     if (!c)
         return error_set(
             err, ERROR_GONE,
-            "the cursor is closed: more than %u were open, the object's storage was deleted, or its "
-            "transaction was undone",
+            "the cursor is closed: more than %u were open, the object's storage was deleted, its "
+            "transaction was undone, or a statement met its time limit",
             STORAGE_MAX_CURSORS);
     struct run run = {.object = o, .statement = c->statement};
     buf_init(&rows, STORAGE_ANSWER_MAX);
@@ -434,6 +437,7 @@ int storage_sql_next(struct storage_object *o, const struct cbor_reader *args, s
     }
     if (more <= 0)
         drop_cursor(at);
+    storage_object_stop_clock(o);
     buf_free(&rows);
     return more < 0 ? -1 : 0;
 }

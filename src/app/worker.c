@@ -253,11 +253,17 @@ static void on_log(void *user, int level, int64_t ms, const char *text)
         w->config.log(w->config.user, level, ms, text);
 }
 
-static void on_received(void *user)
+static bool on_admit(void *user, const struct link_object_ops *ops, const char *method)
+{
+    struct worker *w = transport_user(user);
+    return w->silent || w->config.admit(w->config.user, ops, method);
+}
+
+static void on_left(void *user)
 {
     struct worker *w = user;
-    if (!w->silent && w->config.received)
-        w->config.received(w->config.user);
+    if (!w->silent && w->config.left)
+        w->config.left(w->config.user);
 }
 
 /* ---- the start ---- */
@@ -268,6 +274,7 @@ static int attach(struct worker *w, const struct zygote_child *child, struct err
                              .bootstrap = w->config.bootstrap,
                              .bootstrap_object = w->config.bootstrap_object,
                              .log = on_log,
+                             .admit = w->config.admit ? on_admit : NULL,
                              .blame = blame};
     struct transport_config tc = {.set = &w->set->transports,
                                   .fd = child->fd,
@@ -275,7 +282,7 @@ static int attach(struct worker *w, const struct zygote_child *child, struct err
                                   .peer = "worker",
                                   .closed = on_closed,
                                   .keep_link = true,
-                                  .received = on_received,
+                                  .left = on_left,
                                   .user = w};
     w->child = *child;
     w->transport = transport_new(&tc, err);
@@ -344,6 +351,12 @@ bool worker_alive(const struct worker *w)
 const char *worker_name(const struct worker *w)
 {
     return w->name;
+}
+
+void worker_go_on(struct worker *w)
+{
+    if (w->transport)
+        transport_go_on(w->transport);
 }
 
 void worker_flush(struct worker *w)

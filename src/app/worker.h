@@ -44,7 +44,9 @@ struct worker_config {
     void (*ready)(void *user); /* the link is there; not called when it is there at once */
     void (*ended)(void *user, const struct error *why);
     void (*log)(void *user, int level, int64_t ms, const char *text); /* UNTRUSTED INPUT; rate-limited */
-    void (*received)(void *user);                                     /* after each batch of frames */
+    /* See link.h. NULL: all are. */
+    bool (*admit)(void *user, const struct link_object_ops *ops, const char *method);
+    void (*left)(void *user); /* it has gone away while its link was held; what it said is still handled */
     void *user;
 };
 #define WORKER_DEFAULT_MEMORY ((uint64_t)128 << 20)
@@ -63,6 +65,8 @@ void worker_release(struct worker *w);
 /* The same, at the next turn of the loop: from anywhere. */
 void worker_release_later(struct worker *w);
 const char *worker_name(const struct worker *w);
+/* Its link was held (link_hold(), `admit`): it goes on. Not from a callback of the link. */
+void worker_go_on(struct worker *w);
 /* Writes what is queued for it now, rather than before the loop sleeps. */
 void worker_flush(struct worker *w);
 

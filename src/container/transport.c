@@ -27,9 +27,10 @@ struct transport {
     bool full;  /* the descriptor takes nothing now */
     bool waits; /* nothing is read before transport_go_on() */
     bool last;  /* the peer is dead: what it left comes through memory */
+    bool gone;  /* the peer went away while the link was held */
     const char *peer;
     void (*on_closed)(void *user, const struct error *why);
-    void (*on_received)(void *user);
+    void (*on_left)(void *user);
     void *user;
 };
 
@@ -162,8 +163,10 @@ static bool read_once(struct transport *t)
         fail(t, &e);
         return false;
     }
-    if (t->on_received)
-        t->on_received(t->user);
+    if (link_held(t->link)) {
+        poll_as_needed(t);
+        return false;
+    }
     if ((size_t)n >= FLOOD_BEGIN && !t->last)
         t->flood = true;
     return (size_t)n == want || (size_t)n >= TRANSPORT_READ_SIZE / 2;
@@ -172,6 +175,15 @@ static bool read_once(struct transport *t)
 static void on_poll(uv_poll_t *p, int status, int events)
 {
     struct transport *t = p->data;
+    if (link_held(t->link) && (status < 0 || (events & UV_DISCONNECT))) {
+        t->gone = true;
+        if (status < 0)
+            t->events = 0; /* libuv has stopped polling */
+        poll_as_needed(t);
+        if (t->on_left)
+            t->on_left(t->user);
+        return;
+    }
     if (status < 0) {
         /* So libuv tells of an error on the socket, after which it does not poll any more. It is that the
          * peer went away without having read everything of ours; what it had sent is still there. */
@@ -192,13 +204,15 @@ void transport_drain(struct transport *t)
     t->last = true;
     t->flood = false;
     /* What a socket buffer holds is bounded; credit bounds how much of it is stream data. */
-    for (int i = 0; i < 64 && !t->closed; i++)
+    for (int i = 0; i < 64 && !t->closed && !link_held(t->link); i++)
         read_once(t);
 }
 
 static void poll_as_needed(struct transport *t)
 {
-    int events = (t->waits ? 0 : UV_READABLE) | (t->full ? UV_WRITABLE : 0);
+    bool held = link_held(t->link);
+    int events = (t->waits || held ? 0 : UV_READABLE) | (held && !t->gone ? UV_DISCONNECT : 0) |
+                 (t->full && !t->gone ? UV_WRITABLE : 0);
     if (t->events == events)
         return;
     t->events = events;
@@ -210,7 +224,19 @@ static void poll_as_needed(struct transport *t)
 
 void transport_go_on(struct transport *t)
 {
+    struct error e = {0};
     t->waits = false;
+    if (t->closed)
+        return;
+    if (link_held(t->link) && link_go_on(t->link, &e) < 0) {
+        fail(t, &e);
+        return;
+    }
+    if (t->gone && !link_held(t->link)) {
+        transport_drain(t);
+        if (!t->closed && !link_held(t->link))
+            fail_gone(t, 0);
+    }
     if (!t->closed)
         poll_as_needed(t);
 }
@@ -253,7 +279,7 @@ struct transport *transport_new(const struct transport_config *config, struct er
     t->peer = config->peer ? config->peer : "container";
     t->keep_link = config->keep_link;
     t->on_closed = config->closed;
-    t->on_received = config->received;
+    t->on_left = config->left;
     t->user = config->user;
     t->link = link_new(&lc);
     if (!t->link) {

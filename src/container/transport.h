@@ -37,8 +37,9 @@ struct transport_config {
     /* The link stays as it is when the stream ends, until the owner (whom `closed` tells) has found out why
      * and calls link_shutdown() with that. */
     bool keep_link;
-    /* After what one read brought has been handled. May be NULL. */
-    void (*received)(void *user);
+    /* The peer has gone away while the link was held: what it said before is handled all the same, once the
+     * link goes on, and `closed` comes after that. May be NULL. */
+    void (*left)(void *user);
     void *user;
 };
 
@@ -50,7 +51,8 @@ void *transport_user(const struct transport *t);
  * the call, then this. The descriptors stay the caller's. */
 int transport_send_with_fds(struct transport *t, const int *fds, int count, struct error *err);
 void transport_flush(struct transport *t);
-/* Reads again after a stream asked to wait (LINK_TAKE_LATER). */
+/* Reads again after a stream asked to wait (LINK_TAKE_LATER), or the link was held (link_hold()). Not from a
+ * callback of the link. */
 void transport_go_on(struct transport *t);
 /* Reads what the peer, now dead, left behind. */
 void transport_drain(struct transport *t);

@@ -20,6 +20,8 @@ struct link *link_new(const struct link_config *config)
     if (l->config.max_output == 0)
         l->config.max_output = LINK_DEFAULT_MAX_OUTPUT;
     l->alive = true;
+    buf_init(&l->in.kept_body, FRAME_MAX_BODY);
+    buf_init(&l->in.rest, 0);
     l->next_call = l->next_cap = 1;
     l->next_stream = config->side == LINK_HOST ? 2 : 1;
     return l;
@@ -47,12 +49,9 @@ void link_free(struct link *l)
     link_shutdown(l, NULL);
     link_calls_orphan(l);
     free(l->in.body);
+    buf_free(&l->in.kept_body);
+    buf_free(&l->in.rest);
     free(l);
-}
-
-uint64_t link_frames(const struct link *l)
-{
-    return l->frames;
 }
 
 bool link_alive(const struct link *l)
@@ -111,6 +110,14 @@ static void on_log(struct link *l, const struct frame *f)
     free(text);
 }
 
+/* The body of a DATA frame is handed on as it arrives, never as a whole. */
+static void begin_data(struct link *l, const struct frame *f)
+{
+    l->in.data_left = f->length;
+    l->in.data_stream = f->id;
+    link_on_data_header(l, f);
+}
+
 static void dispatch(struct link *l, const struct frame *f)
 {
     switch ((enum frame_kind)f->kind) {
@@ -139,9 +146,30 @@ static void dispatch(struct link *l, const struct frame *f)
     case FRAME_LOG:
         on_log(l, f);
         break;
-    case FRAME_DATA: /* handed on as it arrives, never as a whole: see take_header() */
+    case FRAME_DATA:
+        begin_data(l, f);
         break;
     }
+}
+
+/* `f` may be l->in.frame. */
+static void keep(struct link *l, const struct frame *f)
+{
+    struct input *in = &l->in;
+    in->held = in->waiting = true;
+    in->frame = *f;
+    buf_clear(&in->kept_body);
+    if (f->kind != FRAME_DATA && buf_append(&in->kept_body, f->body, f->length) < 0)
+        link_out_of_memory(l);
+}
+
+static void dispatch_if_admitted(struct link *l, const struct frame *f)
+{
+    bool admitted = link_admits(l, f);
+    if (l->alive && admitted)
+        dispatch(l, f);
+    else if (l->alive)
+        keep(l, f);
 }
 
 /* Hands on what is here of a DATA body. Returns how much that is. */
@@ -164,7 +192,7 @@ static size_t take_body(struct link *l, const uint8_t *p, size_t len)
     if (n == want) {
         in->frame.body = in->body;
         in->head_len = 0;
-        dispatch(l, &in->frame);
+        dispatch_if_admitted(l, &in->frame);
         free(in->body);
         in->body = NULL;
     }
@@ -182,17 +210,14 @@ static size_t take_header(struct link *l, const uint8_t *head, const uint8_t *bo
         link_give_up(l, &err);
         return 0;
     }
-    l->frames += in->frame.kind != FRAME_LOG && in->frame.kind != FRAME_WINDOW;
     if (in->frame.kind == FRAME_DATA) {
-        in->data_left = in->frame.length;
-        in->data_stream = in->frame.id;
-        link_on_data_header(l, &in->frame);
+        dispatch_if_admitted(l, &in->frame);
         return 0;
     }
     if (len >= in->frame.length) {
         struct frame f = in->frame;
         f.body = body;
-        dispatch(l, &f);
+        dispatch_if_admitted(l, &f);
         return f.length;
     }
     in->body = malloc(in->frame.length);
@@ -220,14 +245,18 @@ static size_t take(struct link *l, const uint8_t *p, size_t len)
     return n;
 }
 
-int link_receive(struct link *l, const void *data, size_t len, struct error *err)
+static void feed(struct link *l, const uint8_t *p, size_t len)
 {
-    if (l->in.busy)
-        return error_set(err, ERROR_INTERNAL, "link_receive() was called from inside one of its callbacks");
-    const uint8_t *p = data, *end = p + len;
-    l->in.busy = true;
-    while (l->alive && p < end)
+    const uint8_t *end = p + len;
+    while (l->alive && !l->in.held && p < end)
         p += take(l, p, (size_t)(end - p));
+    if (l->alive && p < end && buf_append(&l->in.rest, p, (size_t)(end - p)) < 0)
+        link_out_of_memory(l);
+}
+
+/* The end of having received. */
+static int settle(struct link *l, struct error *err)
+{
     l->in.busy = false;
     if (l->alive)
         return 0;
@@ -238,6 +267,47 @@ int link_receive(struct link *l, const void *data, size_t len, struct error *err
     return -1;
 }
 
+int link_receive(struct link *l, const void *data, size_t len, struct error *err)
+{
+    if (l->in.busy)
+        return error_set(err, ERROR_INTERNAL, "link_receive() was called from inside one of its callbacks");
+    l->in.busy = true;
+    feed(l, data, len);
+    return settle(l, err);
+}
+
+void link_hold(struct link *l)
+{
+    l->in.held = true;
+}
+
+bool link_held(const struct link *l)
+{
+    return l->alive && l->in.held;
+}
+
+int link_go_on(struct link *l, struct error *err)
+{
+    struct input *in = &l->in;
+    struct buf rest = in->rest;
+    if (in->busy)
+        return error_set(err, ERROR_INTERNAL, "link_go_on() was called from inside a callback");
+    in->busy = true;
+    in->held = false;
+    if (l->alive && in->waiting) {
+        struct buf body = in->kept_body;
+        struct frame f = in->frame;
+        in->waiting = false;
+        f.body = body.data;
+        buf_init(&in->kept_body, FRAME_MAX_BODY);
+        dispatch_if_admitted(l, &f);
+        buf_free(&body);
+    }
+    buf_init(&in->rest, 0);
+    feed(l, rest.data, rest.len);
+    buf_free(&rest);
+    return settle(l, err);
+}
 size_t link_next(const struct link *l, bool *ret_stream)
 {
     const struct input *in = &l->in;
@@ -250,7 +320,7 @@ size_t link_next(const struct link *l, bool *ret_stream)
 size_t link_take(struct link *l, int fd)
 {
     struct input *in = &l->in;
-    if (!l->alive || in->busy || in->data_left == 0)
+    if (!l->alive || in->busy || in->held || in->data_left == 0)
         return 0;
     in->busy = true;
     size_t n = link_stream_take(l, in->data_stream, fd, in->data_left);

@@ -14,8 +14,8 @@
  * not open are answered with RESET (the peer could not know that its call was refused), and the number is
  * used up.
  *
- * Re-entrancy: callbacks may call any function of this header except link_free() and link_receive();
- * want_write must not call the link at all. Not thread-safe.
+ * Re-entrancy: callbacks may call any function of this header except link_free(), link_receive() and
+ * link_go_on(); want_write must not call the link at all. Not thread-safe.
  *
  * Limits against a hostile peer. More than LINK_MAX_CALLS calls of the peer in progress end the link with
  * ERROR_PROTOCOL. At LINK_MAX_CAPS exports link_put_capability() fails, at LINK_MAX_STREAMS open streams
@@ -95,6 +95,11 @@ struct link_config {
      * May be NULL. */
     void (*want_write)(void *user);
     void (*log)(void *user, int level, int64_t ms, const char *text); /* a LOG frame; NULL: ignored */
+    /* May this frame take effect now? Asked before each frame of the peer by which it can act on anything
+     * (all but LOG and WINDOW); `ops`: of the object of ours that it calls (by `method`) or drops, else NULL.
+     * false: the frame and all that follows wait for link_go_on(). NULL: all may. May shut the link down.
+     * UNTRUSTED INPUT: method; the frame may still turn out to be malformed. */
+    bool (*admit)(void *user, const struct link_object_ops *ops, const char *method);
     /* The link ends by itself: the peer broke the protocol or a limit. Puts that into the words that calls
      * and streams under way fail with; link_receive() gives it as it is. NULL: these are the same. */
     void (*blame)(void *user, struct error *why);
@@ -123,8 +128,12 @@ size_t link_take(struct link *l, int fd);
 int link_output(struct link *l, struct iovec *iov, int max);
 void link_sent(struct link *l, size_t n);
 bool link_output_full(const struct link *l);
-/* Frames of the peer so far by which it can act on anything: all but LOG and WINDOW. */
-uint64_t link_frames(const struct link *l);
+/* From a callback: what the peer sent after the present frame waits for link_go_on(). The owner should feed
+ * no more meanwhile; what it does feed is kept. */
+void link_hold(struct link *l);
+bool link_held(const struct link *l);
+/* Takes what has waited; it may be held again. As link_receive(), and not from a callback either. */
+int link_go_on(struct link *l, struct error *err);
 bool link_alive(const struct link *l);
 
 /* --- calling the peer --- */

@@ -280,8 +280,8 @@ static void run_call(struct link *l, struct link_call *call, uint32_t target, co
         refuse(l, call, args, ERROR_GONE, "the object was withdrawn");
 }
 
-/* UNTRUSTED INPUT: [target, method, arguments]. */
-static int parse_call(const struct frame *f, uint32_t *ret_target, char method[METHOD_MAX + 1],
+/* UNTRUSTED INPUT: [target, method, arguments]; the arguments may be anything. */
+static int parse_head(const struct frame *f, uint32_t *ret_target, char method[METHOD_MAX + 1],
                       struct cbor_reader *ret_args)
 {
     struct cbor_reader r;
@@ -293,13 +293,26 @@ static int parse_call(const struct frame *f, uint32_t *ret_target, char method[M
     if (cbor_next(&r, &it) < 0 || it.type != CBOR_TEXT || it.len == 0 || it.len > METHOD_MAX ||
         memchr(it.data, 0, it.len))
         return -1;
-    if (!cbor_well_formed(r.p, (size_t)(r.end - r.p)))
-        return -1;
     memcpy(method, it.data, it.len);
     method[it.len] = '\0';
     *ret_target = (uint32_t)target;
     cbor_reader_init(ret_args, r.p, (size_t)(r.end - r.p));
     return 0;
+}
+
+bool link_admits(struct link *l, const struct frame *f)
+{
+    char method[METHOD_MAX + 1] = "";
+    uint32_t target = f->id;
+    struct cbor_reader args;
+    const struct link_object_ops *ops = NULL;
+    if (!l->config.admit || f->kind == FRAME_LOG || f->kind == FRAME_WINDOW)
+        return true;
+    if (f->kind == FRAME_DROP || (f->kind == FRAME_CALL && parse_head(f, &target, method, &args) == 0)) {
+        struct idnode *n = target ? idtable_find(&l->exports, target) : NULL;
+        ops = n ? container_of(n, struct export, node)->ops : target == 0 ? l->config.bootstrap : NULL;
+    }
+    return l->config.admit(l->config.user, ops, method);
 }
 
 /* UNTRUSTED INPUT */
@@ -308,7 +321,7 @@ void link_on_call(struct link *l, const struct frame *f)
     char method[METHOD_MAX + 1];
     uint32_t target;
     struct cbor_reader args;
-    if (parse_call(f, &target, method, &args) < 0) {
+    if (parse_head(f, &target, method, &args) < 0 || !cbor_well_formed(args.p, (size_t)(args.end - args.p))) {
         link_violation(l, "CALL frame whose body is not [target, method, arguments]");
         return;
     }

@@ -35,7 +35,10 @@ struct input {
     uint32_t body_len;
     uint32_t data_left; /* of a DATA frame for data_stream */
     uint32_t data_stream;
-    bool busy; /* inside link_receive() */
+    bool busy;                  /* inside link_receive() */
+    bool held;                  /* nothing is taken before link_go_on() */
+    bool waiting;               /* `frame` was not admitted; of its body, kept_body is a copy */
+    struct buf kept_body, rest; /* rest: what came after it */
 };
 
 /* How a stream ended, for frames about it that still arrive. */
@@ -68,7 +71,6 @@ struct link {
     uint32_t next_call, next_cap, next_stream;
     uint32_t peer_call_max; /* highest call number that the peer has used */
     bool calls_wrapped;
-    uint64_t frames; /* link_frames() */
 };
 
 /* link.c: ends the link because of what the peer sent. */
@@ -84,6 +86,8 @@ int link_put_u32_frame(struct link *l, enum frame_kind kind, uint32_t id, uint32
 void link_output_discard(struct link *l);
 
 /* link_calls.c: UNTRUSTED INPUT in every frame. */
+/* Whether the owner lets it take effect now. */
+bool link_admits(struct link *l, const struct frame *f);
 void link_on_call(struct link *l, const struct frame *f);
 void link_on_answer(struct link *l, const struct frame *f);
 void link_on_cancel(struct link *l, const struct frame *f);

@@ -265,6 +265,34 @@ static void statements_have_a_time_limit(void **state)
     assert_int_equal(t.err.kind, ERROR_LIMIT);
     assert_string_equal(store_get(&t, "a"), "1");
     assert_string_equal(store_rows(&t, "SELECT 1"), "1");
+    /* one that begins the transaction, and is not the last */
+    store_ok(&t, store_sql(&t, "CREATE TABLE t (a)"));
+    assert_int_equal(storage_flush(t.storage, &t.err), 0);
+    store_refused(
+        &t,
+        "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) INSERT INTO t SELECT count(*) "
+        "FROM n; SELECT 1",
+        "the statement ran longer than its limit of 100 ms: SQLITE_INTERRUPT");
+    store_end(&t);
+}
+
+/* Not one for each. */
+static void statements_of_a_text_share_the_limit(void **state)
+{
+    static const char one[] = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < "
+                              "50000) SELECT count(*) FROM n;";
+    struct store t;
+    struct buf text;
+    store_begin(&t);
+    store_close(&t);
+    t.config.statement_ms = 300;
+    store_open(&t);
+    buf_init(&text, 0);
+    for (int i = 0; i < 500; i++)
+        buf_append(&text, one, strlen(one));
+    store_ok(&t, store_sql(&t, one));
+    store_refused(&t, buf_str(&text), "the statement ran longer than its limit of 300 ms: SQLITE_INTERRUPT");
+    buf_free(&text);
     store_end(&t);
 }
 
@@ -352,6 +380,7 @@ int main(void)
         cmocka_unit_test(reserved_tables_by_detours),
         cmocka_unit_test(what_is_allowed),
         cmocka_unit_test(statements_have_a_time_limit),
+        cmocka_unit_test(statements_of_a_text_share_the_limit),
         cmocka_unit_test(memory_is_limited),
         cmocka_unit_test(cursors_continue),
         cmocka_unit_test(size_follows_content),

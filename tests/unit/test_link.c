@@ -311,6 +311,136 @@ static void call_numbers_wrap_around_those_in_use(void **state)
     close_both(e);
 }
 
+/* ---- frames that wait ---- */
+
+/* Calls of `hold_me` pass and hold the link; others are let through while `open`. */
+struct gate {
+    struct link *link;
+    bool open;
+    char seen[256];
+};
+
+static bool gate_admit(void *user, const struct link_object_ops *ops, const char *method)
+{
+    struct gate *g = user;
+    size_t len = strlen(g->seen);
+    bool pass = g->open || strcmp(method, "hold_me") == 0;
+    snprintf(g->seen + len, sizeof g->seen - len, "%s%s%s ", pass ? "" : "!", ops ? "" : "-", method);
+    return pass;
+}
+
+static void gate_call(void *object, struct link_call *call, const char *method, struct cbor_reader args)
+{
+    struct gate *g = object;
+    if (strcmp(method, "hold_me") == 0)
+        link_hold(g->link);
+    link_return(call, args.p, (size_t)(args.end - args.p));
+}
+
+static const struct link_object_ops gate_ops = {.call = gate_call};
+
+static void feed_in_pieces(struct link *l, const struct buf *b, size_t piece)
+{
+    for (size_t at = 0; at < b->len; at += piece)
+        assert_int_equal(link_receive(l, b->data + at, piece < b->len - at ? piece : b->len - at, NULL), 0);
+}
+
+static void frames_wait_in_order(void **state)
+{
+    static const size_t pieces[] = {1, 7, 4096};
+    struct ends *e = *state;
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        struct gate g = {0};
+        struct answer a = {0}, b = {0}, c = {0};
+        struct buf out;
+        g.link = link_new(&(struct link_config){.side = LINK_GUEST,
+                                                .bootstrap = &gate_ops,
+                                                .bootstrap_object = &g,
+                                                .admit = gate_admit,
+                                                .user = &g});
+        struct link *host = link_new(&(struct link_config){.side = LINK_HOST});
+        buf_init(&out, 0);
+        link_call(host, 0, "first",
+                  "\x61"
+                  "1",
+                  2, on_answer, &a);
+        link_call(host, 0, "hold_me",
+                  "\x61"
+                  "2",
+                  2, on_answer, &b);
+        link_call(host, 0, "last",
+                  "\x61"
+                  "3",
+                  2, on_answer, &c);
+        take_output(host, &out);
+        feed_in_pieces(g.link, &out, pieces[i]);
+        assert_true(link_held(g.link));
+        pump(host, g.link);
+        assert_string_equal(g.seen, "!first ");
+        assert_int_equal(a.count, 0);
+        g.open = true;
+        assert_int_equal(link_go_on(g.link, NULL), 0);
+        assert_true(link_held(g.link)); /* by the second call, which is answered */
+        pump(host, g.link);
+        assert_string_equal(g.seen, "!first first hold_me ");
+        assert_string_equal(a.text, "1");
+        assert_string_equal(b.text, "2");
+        assert_int_equal(c.count, 0);
+        assert_int_equal(link_go_on(g.link, NULL), 0);
+        assert_false(link_held(g.link));
+        pump(host, g.link);
+        assert_string_equal(c.text, "3");
+        buf_free(&out);
+        link_free(host);
+        link_free(g.link);
+    }
+    close_both(e);
+}
+
+static size_t stream_bytes;
+
+static void count_bytes(void *user, uint32_t stream, const uint8_t *data, size_t len)
+{
+    stream_bytes += len;
+}
+
+static void no_reset(void *user, uint32_t stream, const struct error *why)
+{
+}
+
+/* Of what is no call too; a link that dies while it is held answers nothing and keeps nothing. */
+static void data_waits_and_death_forgets_it(void **state)
+{
+    static const struct link_stream_ops ops = {.data = count_bytes, .reset = no_reset};
+    struct ends *e = *state;
+    for (int dies = 0; dies < 2; dies++) {
+        struct gate g = {0};
+        struct buf out;
+        g.link = link_new(&(struct link_config){.side = LINK_GUEST, .admit = gate_admit, .user = &g});
+        struct link *host = link_new(&(struct link_config){.side = LINK_HOST});
+        uint32_t id = link_stream_new(host);
+        stream_bytes = 0;
+        buf_init(&out, 0);
+        assert_int_equal(link_stream_open_send(host, id, &ops, NULL, NULL), 0);
+        assert_int_equal(link_stream_open_receive(g.link, id, &ops, NULL, NULL), 0);
+        link_stream_write(host, id, "12345", 5);
+        link_stream_write(host, id, "678", 3);
+        take_output(host, &out);
+        feed_in_pieces(g.link, &out, 5);
+        assert_int_equal(stream_bytes, 0);
+        assert_string_equal(g.seen, "!- ");
+        if (dies)
+            link_shutdown(g.link, NULL);
+        g.open = true;
+        assert_int_equal(link_go_on(g.link, NULL), dies ? -1 : 0);
+        assert_int_equal(stream_bytes, dies ? 0 : 8);
+        buf_free(&out);
+        link_free(host);
+        link_free(g.link);
+    }
+    close_both(e);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -330,6 +460,8 @@ int main(void)
         T(errors_of_a_peer_are_tamed),
         T(want_write_is_called_once_for_a_batch),
         T(call_numbers_wrap_around_those_in_use),
+        T(frames_wait_in_order),
+        T(data_waits_and_death_forgets_it),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }

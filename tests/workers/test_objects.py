@@ -1,10 +1,12 @@
 """Durable Objects and their containers, end to end: what must survive, what must not leave too early, what is refused."""
 import json
+import os
 import signal
+import threading
 import time
 import unittest
 
-from projects import Project
+from projects import Project, children
 
 
 def config(*classes, container=None):
@@ -163,6 +165,135 @@ class Objects(unittest.TestCase):
             hello() { return 'hello'; }""")
         self.assertEqual(p.get("/a/sql").json["error"], "the statement ran longer than its limit of 5000 ms: SQLITE_INTERRUPT")
         self.assertEqual(p.get("/a/hello").json, "hello")
+
+
+def workers_of(p):
+    """The worker processes of a daemon, without their zygotes."""
+    found = []
+    for pid in children(p.process.pid):
+        with open(f"/proc/{pid}/stat") as f:
+            name, rest = f.read().split("(", 1)[1].rsplit(") ", 1)
+        if name.startswith("cloister-worker") and int(rest.split()[1]) != p.process.pid:
+            found.append(pid)
+    return found
+
+
+class LongStatements(unittest.TestCase):
+    """A statement that takes seconds in few steps, while others want something of the daemon."""
+    maxDiff = None
+
+    METHODS = """
+        async keep(v) { await this.ctx.storage.put('v', v); return v; }
+        async kept() { return await this.ctx.storage.get('v') ?? null; }
+        lose() { this.ctx.storage.kv.put('v', 'lost'); this.sort(); }
+        sort() { this.ctx.storage.sql.exec('WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT x FROM n ORDER BY -x'); }
+        fill(n) {
+          this.ctx.storage.sql.exec('CREATE TABLE IF NOT EXISTS t (a)');
+          this.ctx.storage.sql.exec('WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < ?) INSERT INTO t SELECT zeroblob(10000) FROM n', n);
+          return this.ctx.storage.sql.exec('SELECT count(*) AS n FROM t').one().n;
+        }
+        count() { return this.ctx.storage.sql.exec('SELECT count(*) AS n FROM t').one().n; }
+        ring(ms) { return this.ctx.storage.setAlarm(Date.now() + ms); }
+        async alarm() { await this.ctx.storage.put('v', 'rang'); }"""
+    LIMIT = "the statement ran longer than its limit of 5000 ms: SQLITE_INTERRUPT"
+
+    def serve(self):
+        p = Project({"index.js": RUN % self.METHODS, "public/a.txt": "static"}, config={**config("Thing"), "assets": {"directory": "public"}})
+        self.addCleanup(p.close)
+        ready(p)
+        return p
+
+    def begin(self, p, path):
+        """The request runs, and has reached its statement."""
+        answers = []
+
+        def ask():
+            try:
+                answers.append(p.get(path))
+            except OSError as e:
+                answers.append(e)
+        thread = threading.Thread(target=ask)
+        thread.start()
+        time.sleep(1)
+        self.assertEqual(answers, [])
+        return thread, answers
+
+    def test_the_daemon_answers_others_meanwhile(self):
+        p = self.serve()
+        p.get("/a/kept")
+        thread, answers = self.begin(p, "/a/sort")
+        took = []
+        while thread.is_alive():
+            at = time.monotonic()
+            self.assertEqual(p.get("/a.txt").body, b"static")
+            took.append(time.monotonic() - at)
+            time.sleep(0.02)
+        thread.join()
+        self.assertEqual(answers[0].json["error"], self.LIMIT)
+        took.sort()
+        self.assertGreater(len(took), 10)
+        self.assertLess(took[len(took) * 9 // 10], 0.1, took)
+        self.assertEqual(p.request("POST", "/a/keep", [1]).json, 1)
+
+    def test_what_comes_behind_it_keeps_its_order(self):
+        p = self.serve()
+        p.request("POST", "/b/ring", [1500])
+        thread, answers = self.begin(p, "/a/sort")
+        self.assertEqual(p.request("POST", "/a/keep", ["after"]).json, "after")  # waits for it
+        thread.join()
+        self.assertEqual(answers[0].json["error"], self.LIMIT)
+        self.assertEqual(p.get("/a/kept").json, "after")
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline and p.get("/b/kept").json != "rang":
+            time.sleep(0.2)
+        self.assertEqual(p.get("/b/kept").json, "rang")
+
+    def test_a_worker_that_is_killed(self):
+        p = self.serve()
+        self.assertEqual(p.request("POST", "/a/keep", [1]).json, 1)
+        thread, answers = self.begin(p, "/a/lose")
+        for pid in workers_of(p):
+            os.kill(pid, signal.SIGKILL)
+        thread.join()
+        self.assertGreaterEqual(answers[0].status, 500)
+        self.assertEqual(p.get("/a/kept").json, 1)
+        self.assertEqual(p.request("POST", "/a/keep", [2]).json, 2)
+
+    def test_a_worker_whose_code_changes(self):
+        p = self.serve()
+        self.assertEqual(p.request("POST", "/a/keep", [1]).json, 1)
+        thread, answers = self.begin(p, "/a/lose")
+        with open(p.directory + "/index.js", "w") as f:
+            f.write(RUN % (self.METHODS + "\nhello() { return 'new'; }"))
+        deadline = time.monotonic() + 60
+        while "reloaded\n" not in p.output() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        thread.join()
+        self.assertGreaterEqual(answers[0].status, 500)
+        self.assertEqual(p.get("/a/kept").json, 1)
+        self.assertEqual(p.get("/a/hello").json, "new")
+
+    def test_a_daemon_that_is_told_to_end(self):
+        p = self.serve()
+        self.assertEqual(p.request("POST", "/a/keep", [1]).json, 1)
+        thread, answers = self.begin(p, "/a/lose")
+        at = time.monotonic()
+        p.stop(signal.SIGTERM)
+        self.assertLess(time.monotonic() - at, 4)
+        self.assertNotIn("Sanitizer", p.output())
+        thread.join()
+        p.start()
+        ready(p)
+        self.assertEqual(p.get("/a/kept").json, 1)
+
+    def test_a_large_write_is_on_disk_when_it_is_answered(self):
+        p = self.serve()
+        self.assertEqual(p.request("POST", "/a/fill", [4000]).json, 4000)
+        p.stop(signal.SIGKILL)
+        p.start()
+        ready(p)
+        self.assertEqual(p.get("/a/count").json, 4000)
+        self.assertEqual(p.request("POST", "/a/fill", [10]).json, 4010)
 
 
 class Containers(unittest.TestCase):
