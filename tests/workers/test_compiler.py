@@ -3,7 +3,8 @@ import threading
 import time
 import unittest
 
-from projects import Project
+from projects import Project, children
+from test_clients import memory
 
 SOURCE = """
 export default { async fetch(request, env) {
@@ -54,6 +55,19 @@ class Compiler(unittest.TestCase):
         begin = time.monotonic()
         self.assertEqual(self.load("m.js", GOOD % self.number), (200, f"good {self.number}"))
         self.assertLess(time.monotonic() - begin, seconds)
+
+    def test_it_holds_little_memory(self):
+        self.good(20)
+        held = {}
+        for pid in children(self.p.process.pid):
+            try:
+                with open(f"/proc/{pid}/comm") as f:
+                    if f.read().startswith("cloister-worker"):
+                        held[pid] = memory(pid) >> 20
+            except OSError:
+                pass  # it has ended
+        self.assertGreaterEqual(len(held), 3)  # host Worker, compilers, reserve
+        self.assertLess(max(held.values()), 64, held)  # MiB; a compiler is the largest
 
     def test_refused_by_name(self):
         for what, (name, source, error) in REFUSED.items():
