@@ -1,9 +1,12 @@
 """Promises that requests share: whoever waits for another request's promise goes on as itself, and is answered."""
+import os
+import signal
 import threading
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
-from projects import Project
+from projects import Project, children
 
 SOURCE = """
 import { WorkerEntrypoint } from 'cloudflare:workers';
@@ -131,6 +134,36 @@ class Requests(unittest.TestCase):
                     self.assertEqual(self.get("/release"), (200, "released"))
                     self.assertEqual(greedy(), (500, "Error: Worker exceeded its CPU time limit of 100 ms."))
                     self.assertEqual(modest(), (200, "parked"))
+
+
+class ProcessorTime(unittest.TestCase):
+    def test_who_waits_for_the_processor_is_not_charged(self):
+        source = """
+const spin = (ms) => { const end = performance.now() + ms; while (performance.now() < end); };
+export default { fetch(request) { const ms = Number(new URL(request.url).pathname.slice(1)); spin(ms); return new Response('done'); } };
+"""
+        p = Project({"index.js": source}, config={"limits": {"cpu_ms": 300}})
+        self.addCleanup(p.close)
+        self.assertEqual(p.get("/1000").status, 500)  # twin: the limit is there
+        # Much processor time in short pieces, each of another request, of which nothing may be left over for this one.
+        with ThreadPoolExecutor(4) as pool:
+            self.assertEqual({a.body for a in pool.map(lambda _: p.get("/1"), range(1500))}, {b"done"})
+        workers = []
+        for pid in children(p.process.pid):
+            with open(f"/proc/{pid}/comm") as f:
+                if f.read().startswith("cloister-worker"):
+                    workers.append(pid)
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(p.get, "/150")
+            time.sleep(0.05)
+            try:
+                for pid in workers:
+                    os.kill(pid, signal.SIGSTOP)
+                time.sleep(1)
+            finally:
+                for pid in workers:
+                    os.kill(pid, signal.SIGCONT)
+            self.assertEqual((answer.result().status, answer.result().body), (200, b"done"))
 
 
 if __name__ == "__main__":
