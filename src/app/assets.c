@@ -2,6 +2,7 @@
 
 #include "app/blob.h"
 #include "app/byte_range.h"
+#include "app/header.h"
 #include "app/http_conn.h"
 #include "app/ingress_internal.h"
 #include "app/mime.h"

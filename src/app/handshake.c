@@ -1,5 +1,6 @@
 #include "app/handshake.h"
 
+#include "app/header.h"
 #include "app/websocket.h"
 #include "base/parse.h"
 
@@ -87,25 +88,6 @@ static const http_parser_settings settings = {.on_status = on_status,
 
 /* ---- a 101 ---- */
 
-/* Is one of the words between commas `word`? */
-static bool has_word(const char *list, size_t len, const char *word, bool any_case)
-{
-    const char *p = list, *end = list + len;
-    while (p < end) {
-        const char *comma = memchr(p, ',', (size_t)(end - p)), *stop = comma ? comma : end;
-        const char *from = p, *to = stop;
-        while (from < to && (*from == ' ' || *from == '\t'))
-            from++;
-        while (to > from && (to[-1] == ' ' || to[-1] == '\t'))
-            to--;
-        size_t n = (size_t)(to - from);
-        if (n == strlen(word) && (any_case ? strncasecmp(from, word, n) : strncmp(from, word, n)) == 0)
-            return true;
-        p = comma ? comma + 1 : end;
-    }
-    return false;
-}
-
 /* How often a field came, and its value (the last). */
 static unsigned find(const struct handshake *h, const char *name, const char **value, size_t *value_len)
 {
@@ -137,7 +119,7 @@ static int check_upgrade(const struct handshake *h, struct error *err)
     size_t n = 0;
     if (find(h, "upgrade", &v, &n) != 1 || n != 9 || strncasecmp(v, "websocket", 9) != 0)
         return refuse(err, "the server's Upgrade is not \"websocket\"");
-    if (find(h, "connection", &v, &n) == 0 || !has_word(v, n, "upgrade", true))
+    if (find(h, "connection", &v, &n) == 0 || !header_has_word(v, n, "upgrade", HEADER_ANY_CASE))
         return refuse(err, "the server's Connection is not \"Upgrade\"");
     if (find(h, "sec-websocket-accept", &v, &n) != 1 || n != strlen(h->accept) ||
         memcmp(v, h->accept, n) != 0)
@@ -148,7 +130,8 @@ static int check_upgrade(const struct handshake *h, struct error *err)
     if (chosen == 0)
         return 0;
     char *name = chosen == 1 && h->offered ? strndup(v, n) : NULL;
-    bool ok = name && *name && !strchr(name, ',') && has_word(h->offered, strlen(h->offered), name, false);
+    bool ok = name && *name && !strchr(name, ',') &&
+              header_has_word(h->offered, strlen(h->offered), name, HEADER_SAME_CASE);
     free(name);
     return ok ? 0 : refuse(err, "the server chose a protocol that was not offered");
 }

@@ -1,4 +1,5 @@
 #include "app/assets.h"
+#include "app/header.h"
 #include "app/host.h"
 #include "app/ingress_internal.h"
 #include "app/websocket.h"
@@ -263,7 +264,8 @@ static void read_upgrade(struct exchange *x, const struct http_request *r)
 {
     size_t n, k;
     const char *upgrade = header_find(r->headers, r->headers_len, "upgrade", &n);
-    if (!r->upgrade || !upgrade || !header_has_word(upgrade, n, "websocket") || strcmp(r->method, "GET") != 0)
+    if (!r->upgrade || !upgrade || !header_has_word(upgrade, n, "websocket", HEADER_ANY_CASE) ||
+        strcmp(r->method, "GET") != 0)
         return;
     const char *version = header_find(r->headers, r->headers_len, "sec-websocket-version", &n);
     const char *key = header_find(r->headers, r->headers_len, "sec-websocket-key", &k);

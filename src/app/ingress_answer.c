@@ -1,4 +1,5 @@
 /* The answer of a Worker, on its way to the client. UNTRUSTED INPUT: the process may have been taken over. */
+#include "app/header.h"
 #include "app/ingress_internal.h"
 #include "app/websocket.h"
 #include "link/cbor.h"

@@ -49,9 +49,4 @@ void exchange_fail(struct exchange *x, unsigned status, const struct error *err)
 bool host_is_valid(const char *host, size_t len);
 bool host_check(const struct ingress_config *c, const char *host, size_t len);
 
-/* In a list of "name\nvalue\n": the first value of a name. */
-const char *header_find(const char *headers, size_t len, const char *name, size_t *ret_len);
-/* Does a value that is a list of words hold this one (in any case)? */
-bool header_has_word(const char *value, size_t len, const char *word);
-
 #endif

@@ -9,6 +9,7 @@
 
 #include "app/compile_cache.h"
 #include "app/cron.h"
+#include "app/header.h"
 #include "app/ingress_internal.h"
 #include "app/reach.h"
 #include "app/reason.h"
@@ -148,8 +149,10 @@ static void test_headers(void **state)
     size_t n = 0;
     const char *v = header_find(list, sizeof list - 1, "connection", &n);
     assert_non_null(v);
-    assert_true(header_has_word(v, n, "upgrade"));
-    assert_false(header_has_word(v, n, "up"));
+    assert_true(header_has_word(v, n, "upgrade", HEADER_ANY_CASE));
+    assert_false(header_has_word(v, n, "up", HEADER_ANY_CASE));
+    assert_true(header_has_word(v, n, "Upgrade", HEADER_SAME_CASE));
+    assert_false(header_has_word(v, n, "upgrade", HEADER_SAME_CASE));
     assert_null(header_find(list, sizeof list - 1, "odd", &n));
     assert_null(header_find(list, sizeof list - 1, "localhost", &n));
 }
