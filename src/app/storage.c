@@ -32,6 +32,7 @@ int storage_open(struct storage **ret, const struct storage_config *config, stru
     s->statement_ms = config->statement_ms ? config->statement_ms : STORAGE_STATEMENT_MS;
     s->next_seq = clock_wall_ms() * 1000; /* greater than any that an earlier run gave out */
     if (storage_temp_open(&s->temp, s->dir, s->max_bytes, err) < 0) {
+        pthread_mutex_destroy(&s->running_lock);
         free(s->dir);
         free(s);
         return -1;

@@ -22,8 +22,7 @@
  * `dir`, have no name, and are together at most `max_bytes` long. What has no bound of its own (a full-text
  * index in the making) ends at max_memory. Time: see statement_ms.
  *
- * Tables named _cloister_* hold the key-value pairs and the alarm; SQL of
- * the worker cannot reach them. */
+ * Tables named _cloister_* hold the key-value pairs and the alarm; SQL of the worker cannot reach them. */
 #ifndef CLOISTER_APP_STORAGE_H
 #define CLOISTER_APP_STORAGE_H
 

@@ -308,6 +308,7 @@ int link_go_on(struct link *l, struct error *err)
     buf_free(&rest);
     return settle(l, err);
 }
+
 size_t link_next(const struct link *l, bool *ret_stream)
 {
     const struct input *in = &l->in;

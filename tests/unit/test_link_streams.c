@@ -179,14 +179,23 @@ static void resets_reach_the_other_end(void **state)
     close_both(e);
 }
 
+/* A link with little room, and two senders on it. */
+static struct link *open_two(struct sink *a, struct sink *b, uint32_t *ret_a, uint32_t *ret_b)
+{
+    struct link *l = link_new(&(struct link_config){.side = LINK_HOST, .max_output = 100000});
+    *ret_a = link_stream_new(l);
+    *ret_b = link_stream_new(l);
+    assert_int_equal(link_stream_open_send(l, *ret_a, &sink_ops, a, NULL), 0);
+    assert_int_equal(link_stream_open_send(l, *ret_b, &sink_ops, b, NULL), 0);
+    return l;
+}
+
 static void a_full_output_stops_and_wakes_senders(void **state)
 {
     struct ends *e = *state;
-    struct link *l = link_new(&(struct link_config){.side = LINK_HOST, .max_output = 100000});
     struct sink a = {0}, b = {0};
-    uint32_t ida = link_stream_new(l), idb = link_stream_new(l);
-    assert_int_equal(link_stream_open_send(l, ida, &sink_ops, &a, NULL), 0);
-    assert_int_equal(link_stream_open_send(l, idb, &sink_ops, &b, NULL), 0);
+    uint32_t ida, idb;
+    struct link *l = open_two(&a, &b, &ida, &idb);
     assert_int_equal(link_stream_writable(l, ida), 100000);
     assert_int_equal(link_stream_write(l, ida, zeros, 100000), 0);
     assert_true(link_output_full(l));
@@ -218,11 +227,9 @@ static void a_full_output_stops_and_wakes_senders(void **state)
 static void who_fills_the_output_is_woken(void **state)
 {
     struct ends *e = *state;
-    struct link *l = link_new(&(struct link_config){.side = LINK_HOST, .max_output = 100000});
     struct sink a = {0}, b = {0};
-    uint32_t ida = link_stream_new(l), idb = link_stream_new(l);
-    assert_int_equal(link_stream_open_send(l, ida, &sink_ops, &a, NULL), 0);
-    assert_int_equal(link_stream_open_send(l, idb, &sink_ops, &b, NULL), 0);
+    uint32_t ida, idb;
+    struct link *l = open_two(&a, &b, &ida, &idb);
     assert_int_equal(link_stream_write(l, idb, zeros, 90000), 0); /* leaves room for a part */
     assert_int_equal(link_stream_write(l, ida, zeros, link_stream_writable(l, ida)), 0);
     assert_true(link_output_full(l));
